@@ -208,6 +208,21 @@ impl JobError {
         }
     }
 
+    /// The other worker that it is about: the one that was lost, say, or has sent what it may not.
+    pub fn about(&self) -> Option<WorkerId> {
+        match self {
+            Self::Unreachable { worker, .. }
+            | Self::Lost { worker, .. }
+            | Self::Hung { worker, .. }
+            | Self::NoAnswer { worker, .. }
+            | Self::Stopped { worker, .. }
+            | Self::Program { worker, .. }
+            | Self::Block { worker, .. }
+            | Self::Protocol { worker, .. } => Some(*worker),
+            _ => None,
+        }
+    }
+
     /// Whether it may only follow from what another worker has met, and tells better. Who does not
     /// answer in time is no consequence of anything: its process hangs.
     pub fn is_consequence(&self) -> bool {

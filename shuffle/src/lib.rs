@@ -70,7 +70,7 @@ pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
 pub use sort::SortByKey;
 pub use spill::check_spill_folder;
-pub use stages::{Live, Now, Origin, Span, Stage, Stages, Verb, Written};
+pub use stages::{Live, Now, Origin, Span, Stage, Stages, Unfinished, Verb, Written};
 pub use table_sink::TableWriter;
 pub use table_source::{TableObject, TableObjects, TableShare};
 pub use text_file::{BinaryProblem, InputError, Line, LineProblem, Lines, Share, TextFile, Words};

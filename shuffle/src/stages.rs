@@ -24,6 +24,8 @@ pub struct Stages {
     pub elapsed: Duration,
     /// The stages in the order in which they first ended.
     pub stages: Vec<Stage>,
+    /// The one that had begun and did not come to its end, because an error ended it, unless another has ended since. It is in `timeline`, too.
+    pub unfinished: Option<Unfinished>,
     /// When which of them was at work, in order.
     pub timeline: Vec<Span>,
     /// Files that were read.
@@ -32,6 +34,31 @@ pub struct Stages {
     pub written: Vec<Written>,
     /// How many exchanges were counted with others of their verb, as there were too many places in the program for each to be kept apart.
     pub merged: u64,
+}
+
+/// A stage that has begun and has not ended, with what was counted until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// As of a [`Stage`]: the number of the one that it is another time of, if it was there before.
+    pub number: u32,
+    /// What makes the exchange.
+    pub verb: Verb,
+    /// In which loop it is, if it is in one.
+    pub in_loop: Option<u32>,
+    /// What it goes on with.
+    pub inputs: Vec<Origin>,
+    /// For how long it was going on.
+    pub time: Duration,
+    /// How much of that this worker waited.
+    pub waiting: Duration,
+    /// Records that this worker has made for it, as far as segments were full.
+    pub records_made: u64,
+    /// Records that this worker has of it.
+    pub records_held: u64,
+    /// Bytes that went to others.
+    pub bytes_sent: u64,
+    /// Bytes that were kept in files meanwhile.
+    pub bytes_spilled: u64,
 }
 
 /// A file that was written, and where it came from.

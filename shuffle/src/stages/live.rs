@@ -10,11 +10,12 @@ use super::Verb;
 pub struct Live {
     /// The verb that runs, or none.
     verb: AtomicU8,
-    /// The number of the exchange that it makes, or makes next.
+    /// The number of the exchange that it makes, or makes next, and of the stage that this is a time of.
     number: AtomicU32,
-    /// The last exchange that has ended, if any has.
+    stage: AtomicU32,
+    /// The stage that has ended last, if any has.
     ended_verb: AtomicU8,
-    ended_number: AtomicU32,
+    ended_stage: AtomicU32,
     /// Of the stage that is going on, or of the next.
     records_sent: AtomicU64,
     records_kept: AtomicU64,
@@ -27,9 +28,11 @@ pub struct Live {
 pub struct Now {
     /// The number of the exchange that is going on or comes next.
     pub number: u32,
+    /// The number of its stage: that of the first exchange, if it is there in each round of a loop.
+    pub stage: u32,
     /// What makes it, if that has begun.
     pub verb: Option<Verb>,
-    /// The exchange that has ended last, and what had made it.
+    /// The number of the stage that has ended last, and what had made it.
     pub ended: Option<(u32, Verb)>,
     /// Records that this worker has made for the exchange, whoever they belong to.
     pub records_made: u64,
@@ -48,22 +51,25 @@ impl Live {
                 .map(|count| count.load(Ordering::Relaxed));
         Now {
             number: self.number.load(Ordering::Relaxed),
+            stage: self.stage.load(Ordering::Relaxed),
             verb: Verb::of_code(self.verb.load(Ordering::Relaxed)),
-            ended: ended.map(|verb| (self.ended_number.load(Ordering::Relaxed), verb)),
+            ended: ended.map(|verb| (self.ended_stage.load(Ordering::Relaxed), verb)),
             records_made: sent + kept,
             records_held: kept + received,
             bytes_sent,
         }
     }
 
-    /// A verb begins or goes on, or none does.
-    pub(super) fn run(&self, verb: Option<Verb>) {
+    /// A verb begins or goes on, or none does; `stage` was there before, if it is told.
+    pub(super) fn run(&self, verb: Option<Verb>, stage: Option<u32>) {
         self.verb.store(Verb::code(verb), Ordering::Relaxed);
+        let stage = stage.unwrap_or_else(|| self.number.load(Ordering::Relaxed));
+        self.stage.store(stage, Ordering::Relaxed);
     }
 
-    /// An exchange has ended.
-    pub(super) fn ended(&self, number: u32, verb: Verb) {
-        self.ended_number.store(number, Ordering::Relaxed);
+    /// An exchange has ended, and with it a time of a stage.
+    pub(super) fn ended(&self, number: u32, stage: u32, verb: Verb) {
+        self.ended_stage.store(stage, Ordering::Relaxed);
         self.ended_verb.store(Verb::code(Some(verb)), Ordering::Relaxed);
         self.number.store(number + 1, Ordering::Relaxed);
         for count in [&self.records_sent, &self.records_kept, &self.bytes_sent] {
@@ -97,7 +103,7 @@ impl fmt::Display for Now {
     /// Where in the job a worker is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.verb, self.ended) {
-            (Some(verb), _) => write!(f, "stage {} ({verb})", self.number),
+            (Some(verb), _) => write!(f, "stage {} ({verb})", self.stage),
             (None, Some((number, verb))) => write!(f, "what follows stage {number} ({verb})"),
             (None, None) => f.write_str("what comes before the first stage"),
         }
@@ -112,13 +118,16 @@ mod tests {
     fn it_is_said_where_in_the_job_a_worker_is() {
         let live = Live::default();
         assert_eq!(live.now().to_string(), "what comes before the first stage");
-        live.run(Some(Verb::SortByKey));
+        live.run(Some(Verb::SortByKey), None);
         assert_eq!(live.now().to_string(), "stage 0 (sort_by_key)");
-        live.ended(0, Verb::SortByKey);
-        live.run(None);
+        live.ended(0, 0, Verb::SortByKey);
+        live.run(None, None);
         assert_eq!(live.now().to_string(), "what follows stage 0 (sort_by_key)");
-        live.run(Some(Verb::Gather));
+        live.run(Some(Verb::Gather), None);
         assert_eq!(live.now().to_string(), "stage 1 (gather)");
+        live.ended(1, 1, Verb::Gather);
+        live.run(Some(Verb::Gather), Some(1));
+        assert_eq!((live.now().number, live.now().to_string()), (2, "stage 1 (gather)".to_owned()));
     }
 
     #[test]
@@ -130,7 +139,7 @@ mod tests {
         let now = live.now();
         assert_eq!((now.records_made, now.records_held, now.bytes_sent), (5, 9, 100));
         assert_eq!(live.take_received(), 7);
-        live.ended(0, Verb::Join);
+        live.ended(0, 0, Verb::Join);
         let now = live.now();
         assert_eq!((now.records_made, now.records_held, now.bytes_sent), (0, 0, 0));
     }

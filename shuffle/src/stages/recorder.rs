@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_transport::{Clock, Time};
 
 use super::timeline::Timeline;
-use super::{Live, Origin, Span, Stage, Stages, Verb, Written};
+use super::{Live, Origin, Span, Stage, Stages, Unfinished, Verb, Written};
 
 /// Stages that are kept apart. A program that has more places with exchanges, or makes them in a loop of its own, has the others counted together, a stage for each verb.
 const STAGES_MAX: usize = 256;
@@ -47,8 +47,13 @@ struct State {
     inside: Vec<Loop>,
     outside: Loop,
     /// Verbs that run, the innermost last, and when a loop or a verb that is inside of no other has begun.
-    verbs: Vec<Verb>,
+    verbs: Vec<Running>,
     depth: usize,
+    /// How many exchanges have begun, and how many have ended.
+    exchanges_begun: u64,
+    exchanges_ended: u64,
+    /// The stage that an error ended, and when it was at work.
+    unfinished: Option<(Unfinished, Span)>,
     began: Time,
     /// Where what the program has at the moment comes from.
     origins: Vec<Origin>,
@@ -59,6 +64,14 @@ struct State {
     read: Vec<PathBuf>,
     written: Vec<Written>,
     merged: u64,
+}
+
+/// A verb that runs, and the exchanges that had begun and ended when it began.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    verb: Verb,
+    exchanges_begun: u64,
+    exchanges_ended: u64,
 }
 
 /// Where in the program an exchange is made: in which loop, as the how-manieth of a round, and by what.
@@ -119,8 +132,11 @@ impl Recorder {
 
     /// A verb begins: exchanges are its own until what is returned is dropped, and what comes after the last of them belongs to that.
     pub(crate) fn enter(&self, verb: Verb) -> Entered<'_> {
-        self.state.borrow_mut().verbs.push(verb);
-        self.live.run(Some(verb));
+        let mut state = self.state.borrow_mut();
+        let State { exchanges_begun, exchanges_ended, .. } = *state;
+        state.verbs.push(Running { verb, exchanges_begun, exchanges_ended });
+        self.run(&state, Some(verb));
+        drop(state);
         self.entered(What::Verb)
     }
 
@@ -151,9 +167,17 @@ impl Recorder {
 
     /// An exchange is about to begin. Returns which verb makes it.
     pub(crate) fn begin(&self) -> Verb {
-        let verb = self.state.borrow().verbs.last().copied().unwrap_or(Verb::Exchange);
-        self.live.run(Some(verb));
+        let mut state = self.state.borrow_mut();
+        state.exchanges_begun += 1;
+        let verb = state.verbs.last().map_or(Verb::Exchange, |running| running.verb);
+        self.run(&state, Some(verb));
         verb
+    }
+
+    /// A verb begins or goes on, or none does.
+    fn run(&self, state: &State, verb: Option<Verb>) {
+        let known = verb.and_then(|verb| state.known(verb));
+        self.live.run(verb, known.map(|index| state.stages[index].number));
     }
 
     /// The worker has waited.
@@ -165,11 +189,10 @@ impl Recorder {
     pub(crate) fn ended(&self, ended: Ended) {
         let now = self.clock.now();
         let records_received = self.live.take_received();
-        self.live.ended(ended.number, ended.verb);
         let mut state = self.state.borrow_mut();
-        // What comes out of it goes to the verb around it, and is that one's.
-        self.live.run(state.verbs.iter().nth_back(1).copied());
-        let began = state.last.map_or(state.began, |last| last.ended.max(state.began));
+        state.exchanges_ended += 1;
+        state.unfinished = None;
+        let began = state.stage_began();
         let (time, waiting) = (now.since(began), std::mem::take(&mut state.waited));
         let spilled = state.spilled_since(&self.bytes_spilled);
         let (index, goes_on) = state.stage(&ended, self.workers);
@@ -195,6 +218,9 @@ impl Recorder {
         state.origins.push(Origin::Stage(number));
         let of = state.round().number;
         state.last = Some(Last { stage: index, of, ended: now });
+        self.live.ended(ended.number, number, ended.verb);
+        // What comes out of it goes to the verb around it, and is that one's.
+        self.run(&state, state.verbs.iter().nth_back(1).map(|running| running.verb));
         let (began, ended) = (began.since(self.origin), now.since(self.origin));
         state.timeline.push(Span { number, began, ended, times: 1, time, waiting });
     }
@@ -205,10 +231,17 @@ impl Recorder {
         state.depth -= 1;
         match what {
             What::Verb => {
-                state.verbs.pop();
-                self.live.run(state.verbs.last().copied());
+                let left = state.verbs.pop();
+                if let Some(verb) = left.and_then(|left| state.is_unfinished(left)) {
+                    let unfinished = self.unfinished(&mut state, verb);
+                    state.unfinished = Some(unfinished);
+                }
+                self.run(&state, state.verbs.last().map(|running| running.verb));
             }
             What::Loop => drop(state.inside.pop()),
+        }
+        if state.unfinished.is_some() {
+            return;
         }
         let began = state.began;
         let outermost = state.depth == 0;
@@ -229,11 +262,42 @@ impl Recorder {
         state.timeline.extend(number, now.since(self.origin));
     }
 
+    /// A stage of a verb that an error has ended.
+    fn unfinished(&self, state: &mut State, verb: Verb) -> (Unfinished, Span) {
+        let (now, live) = (self.clock.now(), self.live.now());
+        let began = state.stage_began();
+        let (time, waiting) = (now.since(began), std::mem::take(&mut state.waited));
+        let number = state.known(verb).map_or(live.number, |index| state.stages[index].number);
+        let unfinished = Unfinished {
+            number,
+            verb,
+            in_loop: state.round().number,
+            inputs: state.origins.iter().take(INPUTS_MAX).cloned().collect(),
+            time,
+            waiting,
+            records_made: live.records_made,
+            records_held: live.records_held,
+            bytes_sent: live.bytes_sent,
+            bytes_spilled: state.spilled_since(&self.bytes_spilled),
+        };
+        let (began, ended) = (began.since(self.origin), now.since(self.origin));
+        (unfinished, Span { number, began, ended, times: 1, time, waiting })
+    }
+
     /// Runs something that what is run next does not go on with. Returns where it came to, for [`joined`](Self::joined).
     pub(crate) fn aside<T>(&self, run: impl FnOnce() -> T) -> (T, Vec<Origin>) {
-        let before = self.state.borrow().origins.clone();
+        let under_way = |state: &State| state.exchanges_begun - state.exchanges_ended;
+        let (before, begun) = {
+            let state = self.state.borrow();
+            (state.origins.clone(), under_way(&state))
+        };
         let done = run();
-        (done, std::mem::replace(&mut self.state.borrow_mut().origins, before))
+        let mut state = self.state.borrow_mut();
+        if under_way(&state) > begun {
+            // An error ended it: its stage does not come to its end, and goes on with what it went on with.
+            return (done, Vec::new());
+        }
+        (done, std::mem::replace(&mut state.origins, before))
     }
 
     /// What follows goes on with these, too.
@@ -260,10 +324,12 @@ impl Recorder {
     /// All of it, so far.
     pub(crate) fn stages(&self) -> Stages {
         let state = self.state.borrow();
+        let (unfinished, span) = state.unfinished.clone().unzip();
         Stages {
             elapsed: self.clock.now().since(self.origin),
             stages: state.stages.clone(),
-            timeline: state.timeline.spans().to_vec(),
+            unfinished,
+            timeline: state.timeline.spans().iter().copied().chain(span).collect(),
             read: state.read.clone(),
             written: state.written.clone(),
             merged: state.merged,
@@ -290,6 +356,32 @@ impl State {
         self.inside.last_mut().unwrap_or(&mut self.outside)
     }
 
+    /// When the stage began that is going on.
+    fn stage_began(&self) -> Time {
+        self.last.map_or(self.began, |last| last.ended.max(self.began))
+    }
+
+    /// The verb, if it comes to its end by an error: an exchange of its own has begun and not ended, or none has begun. Of verbs one inside of the other, the innermost counts.
+    fn is_unfinished(&self, left: Running) -> Option<Verb> {
+        let begun = (self.exchanges_begun - left.exchanges_begun).max(1);
+        let ended = self.exchanges_ended - left.exchanges_ended;
+        (ended < begun && self.unfinished.is_none()).then_some(left.verb)
+    }
+
+    /// The stage that an exchange of this verb would be another time of, if it is made now.
+    fn known(&self, verb: Verb) -> Option<usize> {
+        let Loop { number: of, at } = self.inside.last().copied().unwrap_or(self.outside);
+        let place = Place { of, at, verb };
+        self.gathering(verb).or_else(|| self.places.get(&place).copied())
+    }
+
+    /// The last stage, if it is a gathering and this is one that follows it.
+    fn gathering(&self, verb: Verb) -> Option<usize> {
+        let Loop { number: of, .. } = self.inside.last().copied().unwrap_or(self.outside);
+        let last = self.last.filter(|last| last.of == of).map(|last| last.stage);
+        last.filter(|last| verb == Verb::Gather && self.stages[*last].verb == Verb::Gather)
+    }
+
     /// What was kept in files since this was asked last.
     fn spilled_since(&mut self, bytes_spilled: &AtomicU64) -> u64 {
         let all = bytes_spilled.load(Ordering::Relaxed);
@@ -300,17 +392,14 @@ impl State {
     fn stage(&mut self, ended: &Ended, workers: usize) -> (usize, bool) {
         let of = self.round().number;
         // Gatherings that follow one another are of one thing: what the workers have come to.
-        if ended.verb == Verb::Gather
-            && let Some(last) = self.last
-            && last.of == of
-            && self.stages[last.stage].verb == Verb::Gather
-        {
-            return (last.stage, true);
+        if let Some(index) = self.gathering(ended.verb) {
+            return (index, true);
         }
+        let known = self.known(ended.verb);
         let place = Place { of, at: self.round().at, verb: ended.verb };
         self.round().at += 1;
-        if let Some(index) = self.places.get(&place) {
-            return (*index, false);
+        if let Some(index) = known {
+            return (index, false);
         }
         if self.stages.len() >= STAGES_MAX {
             self.merged += 1;

@@ -223,6 +223,31 @@ fn what_is_wrong_with_a_job_is_told_and_ends_it_at_once() {
         assert!(ended.stderr.contains(told), "{}", ended.stderr);
     }
     cluster.assert_left(&["bad"]);
+    // Where it was: the driver of the first job, and a worker of the second one.
+    let agent = cluster.json(&["agents"])[0].clone();
+    let (number, at) = (&agent["agent"], agent["address"].as_str().unwrap());
+    let [absent, malformed] = [1, 2].map(|id| cluster.show(id));
+    for failure in [&absent["failure"], &malformed["failure"]] {
+        assert_eq!((&failure["agent"], &failure["address"]), (number, &agent["address"]));
+        assert_eq!(failure["attempt"], 1, "{failure}");
+        assert!(failure["process"].as_u64().is_some(), "{failure}");
+    }
+    assert_eq!(absent["failure"]["worker"], Value::Null);
+    let told = format!("attempt 1 of 3: agent {number} at {at}: cannot open absent");
+    assert!(absent["error"].as_str().unwrap().starts_with(&told), "{absent}");
+    let failure = &malformed["failure"];
+    assert_eq!((&failure["worker"], &failure["partition"]), (&0.into(), &0.into()), "{failure}");
+    assert_eq!((&failure["stage"], &failure["verb"]), (&0.into(), &"spread_graph".into()));
+    let process = &failure["process"];
+    let told = format!(
+        "attempt 1 of 3: worker 0 (process {process} of agent {number} at {at}): in stage 0 (spread_graph), on partition 0: line 2 of bad is no edge"
+    );
+    assert!(malformed["error"].as_str().unwrap().starts_with(&told), "{malformed}");
+    let text = run(["job", "show", "2", "--cluster", &address]).stdout;
+    let told = format!(
+        "failed in         attempt 1, agent {number} at {at}, worker 0 (process {process}), stage 0 (spread_graph), partition 0\n"
+    );
+    assert!(text.contains(&told), "{text}");
     let jobs = cluster.json(&["job", "ls"]);
     let lost = |job: &Value| job["attempts_lost"].as_array().unwrap().len();
     assert!(

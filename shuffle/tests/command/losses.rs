@@ -28,6 +28,15 @@ fn a_worker_that_is_killed_costs_an_attempt_that_goes_on_from_the_store() {
     }
     let job = cluster.wait_for_state(id, "succeeded");
     let job_result = job["result"].clone();
+    let agents = cluster.json(&["agents"]);
+    for (at, loss) in job["losses"].as_array().unwrap().iter().enumerate() {
+        assert_eq!((&loss["attempt"], &loss["worker"]), (&(at + 1).into(), &(at + 1).into()));
+        assert!(loss["process"].as_u64().is_some(), "{loss}");
+        let is_there = |agent: &Value| {
+            (&agent["agent"], &agent["address"]) == (&loss["agent"], &loss["address"])
+        };
+        assert!(agents.as_array().unwrap().iter().any(is_there), "{loss}");
+    }
     assert_eq!(job["attempt"], 3);
     let first_round = job["result"]["first_round"].as_u64().unwrap();
     assert!(first_round >= 200 && first_round.is_multiple_of(100), "{job}");
@@ -176,6 +185,10 @@ fn a_driver_that_stands_still_or_is_killed_costs_an_attempt_and_the_last_one_is_
     let report = std::fs::read(cluster.path("report.json")).unwrap();
     let report: Value = serde_json::from_slice(&report).unwrap();
     assert_eq!((&report["error"], &report["attempts"][1]["end"]), (&text.into(), &"lost".into()));
+    let agent = &cluster.json(&["agents"])[0]["agent"];
+    let failure = &job["failure"];
+    assert_eq!((&failure["attempt"], &failure["agent"]), (&2.into(), agent), "{failure}");
+    assert_eq!((&failure["worker"], &job["losses"][1]), (&Value::Null, failure));
 }
 
 /// Processes that any of these have started.

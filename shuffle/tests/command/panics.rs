@@ -35,6 +35,11 @@ fn a_panic_is_told_with_worker_partition_stage_and_place_and_not_tried_again() {
     let attempts = account["attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 1, "it would come again");
     assert_eq!(attempts[0]["end"], "failed");
+    let failure = &attempts[0]["failure"];
+    assert_eq!((&failure["worker"], &failure["partition"]), (&1.into(), &1.into()), "{failure}");
+    assert_eq!((&failure["stage"], &failure["verb"]), (&0.into(), &"reduce_by_key".into()));
+    let stage = &account["stages"][0];
+    assert_eq!((&stage["verb"], &stage["end"]), (&"reduce_by_key".into(), &"failed".into()));
     let mut left: Vec<String> = std::fs::read_dir(job.folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -20,13 +20,15 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::merged::Merged;
 pub(crate) use self::merged::skew;
+use self::merged::{Known, Merged};
 pub(crate) use self::told::Told;
 use crate::args::Common;
+use crate::event::Now;
 use crate::job::{Asked, Job};
 use crate::launch::Stopped;
 use crate::output_file::OutputFile;
+use crate::site::Site;
 
 /// What is known of a job, while it runs.
 pub(crate) struct Account {
@@ -41,6 +43,8 @@ pub(crate) struct Account {
     attempts: Vec<Attempt>,
     /// What the workers of the last attempt have told.
     told: Vec<Option<Told>>,
+    /// What they were doing when they said so last.
+    looks: Vec<Option<Now>>,
 }
 
 /// The two files of an account.
@@ -59,6 +63,8 @@ struct Attempt {
     seconds: f64,
     end: End,
     error: Option<String>,
+    /// Where it went wrong, if it did.
+    failure: Option<Site>,
 }
 
 /// How an attempt ended.
@@ -125,13 +131,39 @@ impl Account {
             began: Instant::now(),
             attempts: Vec::new(),
             told: vec![None; common.workers],
+            looks: vec![None; common.workers],
         })
     }
 
+    /// One that is not written.
+    #[cfg(test)]
+    pub(crate) fn of_nothing(workers: usize) -> Account {
+        Account {
+            files: None,
+            arguments: Vec::new(),
+            started: SystemTime::UNIX_EPOCH,
+            before: Duration::ZERO,
+            began: Instant::now(),
+            attempts: Vec::new(),
+            told: vec![None; workers],
+            looks: vec![None; workers],
+        }
+    }
+
+    /// Whether it is to be written.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// An attempt was lost before this account began: `began` and `seconds` as in it, from when the job was asked for.
-    pub(crate) fn lost_before(&mut self, began: f64, seconds: f64, error: String) {
-        let attempt = self.attempts.len() as u32 + 1;
-        self.attempts.push(Attempt { attempt, began, seconds, end: End::Lost, error: Some(error) });
+    pub(crate) fn lost_before(
+        &mut self,
+        (began, seconds): (f64, f64),
+        error: String,
+        failure: Option<Site>,
+    ) {
+        let (attempt, error) = (self.attempts.len() as u32 + 1, Some(error));
+        self.attempts.push(Attempt { attempt, began, seconds, end: End::Lost, error, failure });
     }
 
     /// It is not written: another one will be.
@@ -150,8 +182,20 @@ impl Account {
     /// An attempt begins.
     pub(crate) fn begin_attempt(&mut self, attempt: u32) {
         let began = self.seconds();
-        self.attempts.push(Attempt { attempt, began, seconds: 0.0, end: End::Failed, error: None });
+        let (seconds, end, error, failure) = (0.0, End::Failed, None, None);
+        self.attempts.push(Attempt { attempt, began, seconds, end, error, failure });
         self.told.fill(None);
+        self.looks.fill(None);
+    }
+
+    /// A worker says what it is doing.
+    pub(crate) fn look(&mut self, worker: usize, now: Now) {
+        self.looks[worker] = Some(now);
+    }
+
+    /// What it was doing when it said so last.
+    pub(crate) fn last_look(&self, worker: usize) -> Option<&Now> {
+        self.looks.get(worker)?.as_ref()
     }
 
     /// A worker has told what it did.
@@ -164,11 +208,13 @@ impl Account {
         let now = self.seconds();
         let Some(attempt) = self.attempts.last_mut() else { return };
         attempt.seconds = now - attempt.began;
-        (attempt.end, attempt.error) = match done {
-            Ok(_) => (End::Done, None),
-            Err(Stopped { error, is_loss: true }) => (End::Lost, Some(format!("{error:#}"))),
-            Err(Stopped { error, is_loss: false }) => (End::Failed, Some(format!("{error:#}"))),
+        let Err(Stopped { error, is_loss, site }) = done else {
+            attempt.end = End::Done;
+            return;
         };
+        attempt.end = if *is_loss { End::Lost } else { End::Failed };
+        attempt.error = Some(format!("{error:#}"));
+        attempt.failure = Some(Site::clone(site));
     }
 
     /// Writes it, if it is to be written: with what came out, or why nothing did.
@@ -186,7 +232,11 @@ impl Account {
             error: result.err().map(|error| format!("{error:#}")),
             attempts: &self.attempts,
             told: &self.told,
-            merged: Merged::of(&self.told),
+            merged: Merged::of(&Known {
+                told: &self.told,
+                looks: &self.looks,
+                failed: self.attempts.last().and_then(|attempt| attempt.failure.as_ref()?.stage),
+            }),
             result: result.ok(),
         };
         files.write(&format!("{:#}\n", object::of(&whole)), &page::of(&whole))

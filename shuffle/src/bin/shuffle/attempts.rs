@@ -14,6 +14,7 @@ use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
 use crate::onlooker::Onlooker;
 use crate::process::Launcher;
+use crate::site::in_attempt;
 
 /// Runs the job to its end, in as many attempts as it may have, of which it gives account.
 pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
@@ -41,16 +42,19 @@ pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
         asked.end(done.is_ok())?;
         match done {
             Ok(outcome) => return Ok(outcome),
-            Err(Stopped { error, is_loss: true }) if attempt < of => {
+            Err(Stopped { error, is_loss: true, .. }) if attempt < of => {
                 eprintln!("shuffle: {error:#}: attempt {} of {of} begins", attempt + 1);
             }
-            Err(Stopped { error, is_loss: true }) if of > 1 => {
+            Err(Stopped { error, is_loss: true, .. }) if of > 1 => {
                 return Err(anyhow!("{error:#}, in attempt {attempt} of {of}: the job stops"));
             }
-            Err(Stopped { error, is_loss: true }) => {
+            Err(Stopped { error, is_loss: true, .. }) => {
                 return Err(anyhow!("{error:#}: the job stops"));
             }
-            Err(Stopped { error, is_loss: false }) => return Err(error),
+            Err(Stopped { error, is_loss: false, .. }) if attempt > 1 => {
+                return Err(anyhow!(in_attempt(&format!("{error:#}"), attempt, of)));
+            }
+            Err(Stopped { error, is_loss: false, .. }) => return Err(error),
         }
     }
     unreachable!("the last attempt ends the job")

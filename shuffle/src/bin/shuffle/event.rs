@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use weft_shuffle::Live;
 
 use crate::account::Told;
 use crate::components::Connected;
@@ -30,7 +31,7 @@ pub(crate) enum Event {
     /// What it is doing.
     Now(Now),
     /// What it has done, before it ends.
-    Told(Told),
+    Told(Box<Told>),
     /// Worker 0: what came out.
     Done(Outcome),
     /// Why it ends.
@@ -38,10 +39,12 @@ pub(crate) enum Event {
 }
 
 /// What a worker is doing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Now {
-    /// The number of the stage that is going on or comes next.
+    /// The number of the exchange that is going on or comes next.
     pub(crate) stage: u32,
+    /// The number of its stage, of which there may have been others in rounds before.
+    pub(crate) of: u32,
     /// What makes it, if that has begun.
     pub(crate) verb: Option<String>,
     /// What has made the one before, if there is one.
@@ -54,6 +57,21 @@ pub(crate) struct Now {
     pub(crate) bytes_sent: u64,
 }
 
+impl Now {
+    pub(crate) fn of(live: &Live) -> Now {
+        let now = live.now();
+        Now {
+            stage: now.number,
+            of: now.stage,
+            verb: now.verb.map(|verb| verb.name().to_owned()),
+            after: now.ended.map(|(_, verb)| verb.name().to_owned()),
+            records_made: now.records_made,
+            records_held: now.records_held,
+            bytes_sent: now.bytes_sent,
+        }
+    }
+}
+
 /// Why a worker ends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Failure {
@@ -61,6 +79,10 @@ pub(crate) struct Failure {
     pub(crate) is_consequence: bool,
     /// Whether a worker was lost, which says nothing of the job.
     pub(crate) is_loss: bool,
+    /// The other worker that it is about, if it is about one.
+    pub(crate) about: Option<usize>,
+    /// The number of the stage that it happened in, or behind, and what makes it.
+    pub(crate) stage: Option<(u32, String)>,
     pub(crate) text: String,
 }
 

@@ -17,6 +17,7 @@ use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
 use crate::onlooker::Onlooker;
 use crate::process::{End, Launcher, Process};
+use crate::site::Site;
 use crate::work::PARTS;
 
 /// What ends a program that does what it may not.
@@ -41,11 +42,12 @@ pub(crate) struct Stopped {
     pub(crate) error: anyhow::Error,
     /// Whether a worker was lost, which says nothing of the job.
     pub(crate) is_loss: bool,
+    pub(crate) site: Box<Site>,
 }
 
 impl From<anyhow::Error> for Stopped {
     fn from(error: anyhow::Error) -> Self {
-        Self { error, is_loss: false }
+        Self { error, is_loss: false, site: Box::default() }
     }
 }
 
@@ -59,10 +61,18 @@ pub(crate) fn run(
     account: &mut Account,
 ) -> Result<Outcome, Stopped> {
     let common = job.asked().common();
-    let is_shown = onlooker.is_there();
+    // A report says what was counted of stages that a worker had no time to tell of.
+    let is_shown = onlooker.is_there() || account.is_asked_for();
     let arguments = |worker| job.worker_arguments(worker, attempt, kept, is_shown);
     let (mut workers, events) = Workers::start(common.workers, launcher, arguments)?;
-    workers.watch(common, &events, onlooker, account)
+    workers.watch(common, &events, onlooker, account).map_err(|stopped| {
+        let mut site = Site { attempt, ..*stopped.site };
+        if let Some(worker) = site.worker {
+            site = site.or_at(account.last_look(worker));
+            workers.processes.get(worker).inspect(|process| process.locate(&mut site));
+        }
+        Stopped { site: Box::new(site), ..stopped }
+    })
 }
 
 /// Processes that end with this value.
@@ -150,15 +160,16 @@ impl Workers {
                     onlooker.tell(worker, phase, done);
                 }
                 Happening::Event(Event::Now(now)) => {
+                    account.look(worker, now.clone());
                     onlooker.look(worker, now);
                 }
-                Happening::Event(Event::Told(told)) => account.tell(worker, told),
+                Happening::Event(Event::Told(told)) => account.tell(worker, *told),
                 Happening::Event(Event::Done(done)) => {
                     onlooker.finish();
                     outcome = Some(done);
                 }
                 Happening::Event(Event::Failed(failure)) => {
-                    return Err(self.failed(worker, failure, events));
+                    return Err(self.failed(worker, failure, events, account));
                 }
                 Happening::Noise(line) => eprintln!("worker {worker}: {line}"),
                 Happening::Cancelled => return Err(anyhow!("the job was cancelled").into()),
@@ -183,7 +194,7 @@ impl Workers {
                 anyhow!("worker {worker} ({name}) hangs: it has told nothing for {seconds} s")
             }
         };
-        Stopped { error, is_loss: true }
+        Stopped { error, is_loss: true, site: Box::new(Site::of_worker(worker)) }
     }
 
     /// Tells every worker where all are.
@@ -195,13 +206,15 @@ impl Workers {
 
     /// A worker has failed: names the one that failed first, which may be another, whose end this one
     /// was the first to notice.
-    fn failed(&mut self, worker: usize, failure: Failure, events: &Receiver<Told>) -> Stopped {
-        let of = |worker, Failure { is_loss, text, .. }| Stopped {
-            error: anyhow!("worker {worker}: {text}"),
-            is_loss,
-        };
+    fn failed(
+        &mut self,
+        worker: usize,
+        failure: Failure,
+        events: &Receiver<Told>,
+        account: &mut Account,
+    ) -> Stopped {
         let is_consequence = failure.is_consequence;
-        let mut first = of(worker, failure);
+        let mut first = self.failure_of(worker, failure);
         if !is_consequence {
             return first;
         }
@@ -211,7 +224,7 @@ impl Workers {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Told { worker, what: Happening::Event(Event::Failed(other)) }) => {
                     if !other.is_consequence {
-                        return of(worker, other);
+                        return self.failure_of(worker, other);
                     }
                     // Who stops because of another one says so, and not what that one has met.
                     first.is_loss |= other.is_loss;
@@ -224,10 +237,38 @@ impl Workers {
                         return fate.into();
                     }
                 }
+                Ok(Told { worker, what: Happening::Event(Event::Told(told)) }) => {
+                    account.tell(worker, *told);
+                }
+                Ok(Told { worker, what: Happening::Event(Event::Now(now)) }) => {
+                    account.look(worker, now);
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return first,
             }
         }
+    }
+
+    /// What a worker has told of its end: where it was, and of which worker it is, if it has only noticed it.
+    fn failure_of(&self, worker: usize, failure: Failure) -> Stopped {
+        let Failure { is_loss, about, stage, text, .. } = failure;
+        let place = |worker: usize| {
+            let process = self.processes.get(worker).filter(|process| process.is_elsewhere());
+            process.map(|process| process.name())
+        };
+        let mut error = match place(worker) {
+            Some(place) => format!("worker {worker} ({place}): {text}"),
+            None => format!("worker {worker}: {text}"),
+        };
+        if let Some((about, place)) = about.and_then(|about| Some((about, place(about)?))) {
+            error += &format!("; worker {about} is {place}");
+        }
+        let mut site = Site::of_worker(about.unwrap_or(worker));
+        site.told_by = about.map(|_| worker);
+        if let Some((stage, verb)) = stage {
+            site = site.in_stage(stage, &verb);
+        }
+        Stopped { error: anyhow!(error), is_loss, site: Box::new(site) }
     }
 
     /// How the process of a worker ended that has ended, unless its part is done.
@@ -302,7 +343,8 @@ impl From<Fate> for Stopped {
             End::Exited(status) => of_status(status),
             End::Gone(why) => (format!("is lost: {why}"), true),
         };
-        Self { error: anyhow!("worker {worker} ({process}) {how}"), is_loss }
+        let error = anyhow!("worker {worker} ({process}) {how}");
+        Self { error, is_loss, site: Box::new(Site::of_worker(worker)) }
     }
 }
 
@@ -332,10 +374,15 @@ mod tests {
             }
         });
         let text = "worker 2 is lost".to_owned();
-        let failure = Failure { is_consequence: true, is_loss: true, text };
-        let stopped = Workers { processes: Vec::new() }.failed(0, failure, &events);
+        let (about, stage) = (Some(2), Some((3, "join".to_owned())));
+        let failure = Failure { is_consequence: true, is_loss: true, about, stage, text };
+        let mut account = Account::of_nothing(1);
+        let stopped = Workers { processes: Vec::new() }.failed(0, failure, &events, &mut account);
         assert_eq!(stopped.error.to_string(), "worker 0: worker 2 is lost");
         assert!(stopped.is_loss);
+        let Site { worker, told_by, stage, partition, .. } = *stopped.site;
+        assert_eq!((worker, told_by), (Some(2), Some(0)));
+        assert_eq!((stage, partition), (Some(3), Some(2)));
         drop(events);
         alive.join().unwrap();
     }

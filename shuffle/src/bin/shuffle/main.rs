@@ -6,7 +6,7 @@
 //! - `attempts`: tries a job again when a worker was lost; `launch`: one attempt, starts the workers, tells them of one another, and ends all when one ends early.
 //! - `process`: where one is started; `onlooker`: who is told how far a job is; `inputs`: whether these have changed.
 //! - `cluster`: agents, jobs that are submitted to them, and what drives these.
-//! - `event`: what a worker's process tells the one that started it, a line each.
+//! - `event`: what a worker's process tells the one that started it, a line each; `site`: where something went wrong.
 //! - `work`: the worker's process; `panics`: what it tells when a job panics.
 //! - `progress`: bars on a terminal, with `amounts` as people read them; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
@@ -47,6 +47,7 @@ mod part_name;
 mod process;
 mod progress;
 mod report;
+mod site;
 mod sort;
 mod usage;
 mod validate;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weft_shuffle::{Live, Worker, WorkerId};
 
-use crate::event::{Event, Failure, tell};
+use crate::event::{Event, Failure, Now, tell};
 
 /// From here on, a panic of this process is told as the failure of this worker.
 pub(crate) fn tell_of(worker: &Worker) {
@@ -20,9 +20,18 @@ pub(crate) fn tell_of(worker: &Worker) {
             // It was asked for.
             default(panic);
         }
-        let text = text(id, &live, panic);
+        let (text, now) = (text(id, &live, panic), live.now());
+        let stage = now.verb.map(|verb| (now.stage, verb)).or(now.ended);
+        let failure = Failure {
+            is_consequence: false,
+            is_loss: false,
+            about: None,
+            stage: stage.map(|(stage, verb)| (stage, verb.name().to_owned())),
+            text,
+        };
         // Nobody is there to be told if this fails.
-        let _ = tell(&Event::Failed(Failure { is_consequence: false, is_loss: false, text }));
+        let _ = tell(&Event::Now(Now::of(&live)));
+        let _ = tell(&Event::Failed(failure));
         std::process::exit(1);
     }));
 }

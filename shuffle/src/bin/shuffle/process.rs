@@ -9,6 +9,7 @@ use anyhow::Context as _;
 
 use crate::cluster::fleet::{Fleet, Hosted};
 use crate::launch::{Happening, Told};
+use crate::site::Site;
 
 /// Where processes are started.
 pub(crate) enum Launcher {
@@ -107,6 +108,19 @@ impl Process {
             Self::Child { child, .. } => format!("process {}", child.id()),
             Self::Hosted(hosted) => hosted.name(),
         }
+    }
+
+    /// The same for what goes wrong there: which process it is, and whose.
+    pub(crate) fn locate(&self, site: &mut Site) {
+        match self {
+            Self::Child { child, .. } => site.process = Some(child.id()),
+            Self::Hosted(hosted) => hosted.locate(site),
+        }
+    }
+
+    /// Whether it may be on another machine.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Hosted(_))
     }
 }
 

@@ -143,6 +143,7 @@ mod tests {
         let after = Some("reduce_by_key".to_owned());
         Some(Now {
             stage,
+            of: stage,
             verb,
             after,
             records_made: made,

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
     tell_alive(Duration::from_secs(arguments.job.asked().common().hang_timeout));
     let failed = match start(arguments) {
         Err(error) => {
-            tell_failure(&error);
+            tell_failure(&error, None);
             true
         }
         Ok(worker) => {
@@ -55,10 +55,10 @@ pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
             }
             let worked = arguments.job.asked().work(&worker, arguments.report_progress);
             // Whatever it came to. Without anybody to tell, the end of standard input ends this process.
-            let _ = tell(&Event::Told(Told::of(&worker)));
+            let _ = tell(&Event::Told(Box::new(Told::of(&worker))));
             if let Err(error) = &worked {
                 // Before the others, of whom one may take nothing any more: who started this process ends them.
-                tell_failure(error);
+                tell_failure(error, Some(&worker));
                 match error.downcast_ref::<JobError>() {
                     Some(error) => worker.stop(error),
                     None => worker.stop(&JobError::Job(format!("{error:#}"))),
@@ -85,30 +85,35 @@ fn tell_now(live: Arc<Live>) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(PROGRESS_EVERY);
-            let now = live.now();
-            let told = tell(&Event::Now(Now {
-                stage: now.number,
-                verb: now.verb.map(|verb| verb.name().to_owned()),
-                after: now.ended.map(|(_, verb)| verb.name().to_owned()),
-                records_made: now.records_made,
-                records_held: now.records_held,
-                bytes_sent: now.bytes_sent,
-            }));
-            if told.is_err() {
+            if tell(&Event::Now(Now::of(&live))).is_err() {
                 return;
             }
         }
     });
 }
 
-fn tell_failure(error: &anyhow::Error) {
+/// Tells why a worker ends, which may have met the others.
+fn tell_failure(error: &anyhow::Error, worker: Option<&Worker>) {
     let is_consequence = error.downcast_ref().is_some_and(JobError::is_consequence);
     let is_loss = error.downcast_ref().is_some_and(JobError::is_loss);
+    let about = error.downcast_ref().and_then(JobError::about).map(|other| other.0);
     let mut text = format!("{error:#}");
     if may_be_skipped(error) {
         text += "; --skip-bad N skips up to N malformed lines";
     }
-    let failure = Failure { is_consequence, is_loss, text };
+    let unfinished = worker.and_then(|worker| worker.stages().unfinished);
+    let mut stage = unfinished.map(|stage| (stage.number, stage.verb));
+    if let (Some((number, verb)), Some(worker)) = (stage, worker) {
+        text = match about {
+            // Which partition that one had is known by its number.
+            Some(_) => format!("in stage {number} ({verb}): {text}"),
+            None => format!("in stage {number} ({verb}), on partition {}: {text}", worker.id().0),
+        };
+    } else {
+        stage = worker.and_then(|worker| worker.live().now().ended);
+    }
+    let stage = stage.map(|(number, verb)| (number, verb.name().to_owned()));
+    let failure = Failure { is_consequence, is_loss, about, stage, text };
     // Nobody is there to be told if this fails.
     let _ = tell(&Event::Failed(failure));
 }

@@ -2,7 +2,17 @@
 
 use serde::Serialize;
 
-use super::told::{Input, Told, ToldFile, ToldStage};
+use super::told::{Input, Told, ToldFile, ToldStage, ToldUnfinished};
+use crate::event::Now;
+
+/// What is known of the workers of an attempt.
+pub(super) struct Known<'a> {
+    pub(super) told: &'a [Option<Told>],
+    /// What they were doing when they said so last.
+    pub(super) looks: &'a [Option<Now>],
+    /// The number of the stage that it has failed in, if it has.
+    pub(super) failed: Option<u32>,
+}
 
 /// The stages of a job over all its workers.
 #[derive(Clone, Debug, Default)]
@@ -16,11 +26,24 @@ pub(super) struct Merged {
     pub(super) exchanges_merged: u64,
 }
 
+/// How a stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StageEnd {
+    /// On all workers.
+    Done,
+    /// The attempt has failed in it, or in what follows it.
+    Failed,
+    /// It was going on on a worker when the attempt failed elsewhere.
+    Stopped,
+}
+
 /// A stage over all workers; what is `by_worker` is in their order, with nothing where a worker has not told of the stage.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct MergedStage {
     pub(super) number: u32,
     pub(super) verb: String,
+    pub(super) end: StageEnd,
     pub(super) in_loop: Option<u32>,
     pub(super) times: u64,
     pub(super) inputs: Vec<Input>,
@@ -49,8 +72,8 @@ pub(super) struct MergedStage {
 }
 
 impl Merged {
-    pub(super) fn of(told: &[Option<Told>]) -> Merged {
-        let workers = told.len();
+    pub(super) fn of(known: &Known<'_>) -> Merged {
+        let (told, workers) = (known.told, known.told.len());
         let mut merged =
             Merged { bytes_between: vec![vec![0; workers]; workers], ..Self::default() };
         for (worker, told) in told.iter().enumerate() {
@@ -58,7 +81,9 @@ impl Merged {
             for stage in &told.stages {
                 let sent = merged.bytes_between[worker].iter_mut().zip(&stage.bytes_sent);
                 sent.for_each(|(all, bytes)| *all += bytes);
-                merged.stage(stage, workers).add(worker, stage);
+                merged
+                    .stage((stage.number, &stage.verb, stage.in_loop), workers)
+                    .add(worker, stage);
             }
             told.read.iter().for_each(|path| add_new(&mut merged.read, path));
             for file in &told.written {
@@ -71,16 +96,46 @@ impl Merged {
             }
             merged.exchanges_merged = merged.exchanges_merged.max(told.merged);
         }
-        let has_told: Vec<bool> = told.iter().map(Option::is_some).collect();
+        merged.add_unfinished(known);
+        let is_known =
+            |(told, look): (&Option<Told>, &Option<Now>)| told.is_some() || look.is_some();
+        let has_told: Vec<bool> = told.iter().zip(known.looks).map(is_known).collect();
         merged.stages.iter_mut().for_each(|stage| stage.skew = stage.skew_of(&has_told));
         merged.stages.sort_by_key(|stage| stage.number);
         merged
     }
 
-    fn stage(&mut self, told: &ToldStage, workers: usize) -> &mut MergedStage {
-        let place = self.stages.iter().position(|stage| stage.number == told.number);
+    /// What had begun when the attempt failed.
+    fn add_unfinished(&mut self, known: &Known<'_>) {
+        for (worker, (told, look)) in known.told.iter().zip(known.looks).enumerate() {
+            let unfinished = match (told, look) {
+                (Some(told), _) => told.unfinished.clone(),
+                (None, Some(now)) if now.verb.is_some() => Some(ToldUnfinished::from(now.clone())),
+                (None, _) => None,
+            };
+            let Some(unfinished) = unfinished else { continue };
+            let ToldUnfinished { number, verb, in_loop, .. } = &unfinished;
+            let stage = self.stage((*number, verb, *in_loop), known.told.len());
+            stage.add_unfinished(worker, &unfinished);
+        }
+        for stage in &mut self.stages {
+            if known.failed == Some(stage.number) {
+                stage.end = StageEnd::Failed;
+            }
+            // Of one that has never ended.
+            stage.seconds_shortest = stage.seconds_shortest.min(stage.seconds);
+        }
+    }
+
+    /// The stage with a number, which some verb has made in some loop.
+    fn stage(
+        &mut self,
+        (number, verb, in_loop): (u32, &str, Option<u32>),
+        workers: usize,
+    ) -> &mut MergedStage {
+        let place = self.stages.iter().position(|stage| stage.number == number);
         let place = place.unwrap_or_else(|| {
-            self.stages.push(MergedStage::new(told, workers));
+            self.stages.push(MergedStage::new((number, verb, in_loop), workers));
             self.stages.len() - 1
         });
         &mut self.stages[place]
@@ -88,16 +143,17 @@ impl Merged {
 }
 
 impl MergedStage {
-    fn new(told: &ToldStage, workers: usize) -> MergedStage {
+    fn new((number, verb, in_loop): (u32, &str, Option<u32>), workers: usize) -> MergedStage {
         MergedStage {
-            number: told.number,
-            verb: told.verb.clone(),
-            in_loop: told.in_loop,
+            number,
+            verb: verb.to_owned(),
+            end: StageEnd::Done,
+            in_loop,
             times: 0,
             inputs: Vec::new(),
             seconds: 0.0,
-            seconds_shortest: told.shortest,
-            seconds_longest: told.longest,
+            seconds_shortest: f64::INFINITY,
+            seconds_longest: 0.0,
             seconds_by_worker: vec![0.0; workers],
             waiting_by_worker: vec![0.0; workers],
             records_in: 0,
@@ -135,6 +191,23 @@ impl MergedStage {
         self.segments += told.segments;
         self.bytes_spilled += told.bytes_spilled;
         self.bytes_spilled_by_worker[worker] = told.bytes_spilled;
+    }
+
+    /// What a worker has of it that did not come to its end.
+    fn add_unfinished(&mut self, worker: usize, told: &ToldUnfinished) {
+        self.end = StageEnd::Stopped;
+        told.inputs.iter().for_each(|input| add_new(&mut self.inputs, input));
+        self.seconds_by_worker[worker] += told.seconds;
+        self.seconds = self.seconds.max(self.seconds_by_worker[worker]);
+        self.waiting_by_worker[worker] += told.waiting;
+        self.records_in += told.records_made;
+        self.records_in_by_worker[worker] += told.records_made;
+        self.records_out += told.records_held;
+        self.records_out_by_worker[worker] += told.records_held;
+        self.bytes_shuffled += told.bytes_sent;
+        self.bytes_sent_by_worker[worker] += told.bytes_sent;
+        self.bytes_spilled += told.bytes_spilled;
+        self.bytes_spilled_by_worker[worker] += told.bytes_spilled;
     }
 
     /// Among the workers that have told of theirs; none where there are no records.
@@ -195,6 +268,7 @@ mod tests {
             peak_memory_bytes: 1,
             bytes_spilled: 0,
             stages,
+            unfinished: None,
             timeline: Vec::new(),
             read: vec!["left".to_owned()],
             written: vec![written],
@@ -209,7 +283,8 @@ mod tests {
             Some(told(vec![stage(3, 4, 2, &[7, 0, 2])])),
             None,
         ];
-        let merged = Merged::of(&of_workers);
+        let looks = [None, None, None];
+        let merged = Merged::of(&Known { told: &of_workers, looks: &looks, failed: None });
         let [first, second] = &merged.stages[..] else { panic!("{merged:?}") };
         assert_eq!((first.number, second.number), (3, 4));
         assert_eq!(first.records_out_by_worker, [2, 6, 0]);
@@ -225,6 +300,41 @@ mod tests {
         );
         assert_eq!(merged.bytes_between, [[0, 10, 5], [7, 0, 2], [0, 0, 0]]);
         assert_eq!((merged.read.len(), merged.written.len(), first.inputs.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_stage_that_was_going_on_is_there_with_what_was_counted() {
+        let unfinished = ToldUnfinished {
+            number: 4,
+            verb: "sort_by_key".to_owned(),
+            in_loop: None,
+            inputs: vec![Input::Stage(3)],
+            seconds: 2.5,
+            waiting: 0.5,
+            records_made: 10,
+            records_held: 7,
+            bytes_sent: 80,
+            bytes_spilled: 5,
+        };
+        let failed = told(vec![stage(3, 1, 1, &[0, 10, 5])]);
+        let of_workers = [Some(Told { unfinished: Some(unfinished), ..failed }), None, None];
+        let now = |of, verb: Option<&str>| {
+            let verb = verb.map(str::to_owned);
+            let (records_made, records_held, bytes_sent) = (1, 2, 3);
+            Some(Now { stage: 9, of, verb, after: None, records_made, records_held, bytes_sent })
+        };
+        // One has lost its words, and one is between two stages.
+        let looks = [now(3, Some("join")), now(3, Some("join")), now(5, None)];
+        let merged = Merged::of(&Known { told: &of_workers, looks: &looks, failed: Some(4) });
+        let [first, second] = &merged.stages[..] else { panic!("{merged:?}") };
+        assert_eq!((first.end, first.times), (StageEnd::Stopped, 1));
+        assert_eq!((first.records_in_by_worker[1], first.records_out_by_worker[1]), (1, 2));
+        assert_eq!((second.end, second.times), (StageEnd::Failed, 0));
+        assert_eq!((second.number, second.verb.as_str()), (4, "sort_by_key"));
+        assert_eq!((second.records_in, second.records_out), (10, 7));
+        assert_eq!((second.bytes_shuffled, second.bytes_spilled), (80, 5));
+        assert_eq!((second.seconds, second.seconds_shortest), (2.5, 2.5));
+        assert_eq!(second.inputs, [Input::Stage(3)]);
     }
 
     #[test]

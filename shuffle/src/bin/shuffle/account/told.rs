@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weft_shuffle::{Origin, Span, Stage, Stages, Worker, Written};
+use weft_shuffle::{Origin, Span, Stage, Stages, Unfinished, Worker, Written};
+
+use crate::event::Now;
 
 /// What a worker has done: times in seconds from when it had met the others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,6 +15,7 @@ pub(crate) struct Told {
     pub(crate) peak_memory_bytes: u64,
     pub(crate) bytes_spilled: u64,
     pub(crate) stages: Vec<ToldStage>,
+    pub(crate) unfinished: Option<ToldUnfinished>,
     pub(crate) timeline: Vec<ToldSpan>,
     pub(crate) read: Vec<String>,
     pub(crate) written: Vec<ToldFile>,
@@ -36,6 +39,21 @@ pub(crate) struct ToldStage {
     pub(crate) records_received: u64,
     pub(crate) bytes_sent: Vec<u64>,
     pub(crate) segments: u64,
+    pub(crate) bytes_spilled: u64,
+}
+
+/// See [`Unfinished`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ToldUnfinished {
+    pub(crate) number: u32,
+    pub(crate) verb: String,
+    pub(crate) in_loop: Option<u32>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) seconds: f64,
+    pub(crate) waiting: f64,
+    pub(crate) records_made: u64,
+    pub(crate) records_held: u64,
+    pub(crate) bytes_sent: u64,
     pub(crate) bytes_spilled: u64,
 }
 
@@ -68,12 +86,14 @@ pub(crate) enum Input {
 impl Told {
     /// What a worker has done so far.
     pub(crate) fn of(worker: &Worker) -> Told {
-        let Stages { elapsed, stages, timeline, read, written, merged } = worker.stages();
+        let Stages { elapsed, stages, unfinished, timeline, read, written, merged } =
+            worker.stages();
         Told {
             seconds: elapsed.as_secs_f64(),
             peak_memory_bytes: worker.peak_memory_bytes().unwrap_or(0),
             bytes_spilled: worker.bytes_spilled(),
             stages: stages.into_iter().map(ToldStage::from).collect(),
+            unfinished: unfinished.map(ToldUnfinished::from),
             timeline: timeline.into_iter().map(ToldSpan::from).collect(),
             read: read.iter().map(|path| text(path)).collect(),
             written: written.into_iter().map(ToldFile::from).collect(),
@@ -102,6 +122,42 @@ impl From<Stage> for ToldStage {
             bytes_sent: stage.bytes_sent,
             segments: stage.segments,
             bytes_spilled: stage.bytes_spilled,
+        }
+    }
+}
+
+impl From<Unfinished> for ToldUnfinished {
+    fn from(stage: Unfinished) -> ToldUnfinished {
+        let [seconds, waiting] = [stage.time, stage.waiting].map(seconds);
+        ToldUnfinished {
+            number: stage.number,
+            verb: stage.verb.name().to_owned(),
+            in_loop: stage.in_loop,
+            inputs: inputs(stage.inputs),
+            seconds,
+            waiting,
+            records_made: stage.records_made,
+            records_held: stage.records_held,
+            bytes_sent: stage.bytes_sent,
+            bytes_spilled: stage.bytes_spilled,
+        }
+    }
+}
+
+impl From<Now> for ToldUnfinished {
+    /// What a worker was doing that had no time to tell more.
+    fn from(now: Now) -> ToldUnfinished {
+        ToldUnfinished {
+            number: now.of,
+            verb: now.verb.unwrap_or_default(),
+            in_loop: None,
+            inputs: Vec::new(),
+            seconds: 0.0,
+            waiting: 0.0,
+            records_made: now.records_made,
+            records_held: now.records_held,
+            bytes_sent: now.bytes_sent,
+            bytes_spilled: 0,
         }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
         );
     }
     let mut scheduler = Scheduler::new(
-        id,
+        (id, address),
         row.build.clone(),
         store.clone(),
         (cluster.clone(), secret),

@@ -24,6 +24,7 @@ use crate::launch::{self, Stopped};
 use crate::onlooker::{HowFar, Onlooker};
 use crate::process::Launcher;
 use crate::report;
+use crate::site::{Site, in_attempt};
 
 /// How long an operation of the store may take: nodes may have to change roles meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +39,8 @@ pub(crate) struct Order {
     pub(crate) job: u64,
     pub(crate) attempt: u32,
     pub(crate) secret: u128,
+    /// The agent that has started this driver.
+    pub(crate) driver: Place,
     /// By worker.
     pub(crate) places: Vec<Place>,
 }
@@ -118,9 +121,8 @@ fn drive(order: &Order) -> anyhow::Result<()> {
         Err(stopped) => {
             // What it made is of no use; why it failed is told.
             let _ = job.asked().end(false);
-            let error = anyhow!("{:#}", stopped.error);
-            if fail(&look, order, stopped)? {
-                return account.end(&job, Err(&error));
+            if let Some(error) = fail(&look, order, stopped)? {
+                return account.end(&job, Err(&anyhow!(error)));
             }
             account.discard();
             Ok(())
@@ -135,27 +137,54 @@ fn account(record: &JobRecord, job: &Job) -> anyhow::Result<Account> {
     let mut account = Account::begin(job, record.command.clone(), waited)?;
     for lost in &record.lost {
         let (began, ended) = (since(lost.began_ms), since(lost.ended_ms));
-        account.lost_before(began, ended - began, lost.why.clone());
+        account.lost_before((began, ended - began), lost.why.clone(), lost.site.clone());
     }
     Ok(account)
 }
 
-/// The attempt came to nothing. Whether the job is over by that.
-fn fail(look: &Look, order: &Order, Stopped { error, is_loss }: Stopped) -> anyhow::Result<bool> {
-    let error = format!("{error:#}");
+/// The attempt came to nothing. Why the job has failed, or was cancelled, if it is over by that.
+fn fail(look: &Look, order: &Order, stopped: Stopped) -> anyhow::Result<Option<String>> {
+    let Stopped { error, is_loss, site } = stopped;
+    let (error, site) = (format!("{error:#}"), order.site(*site));
     look.is_over.store(true, Ordering::Relaxed);
     let changed = look.store.change(order.job, |job| {
         let is_own = job.is_at(order.attempt);
         if is_own && job.is_cancelled {
             job.state = State::Cancelled { ended_ms: now_ms() };
         } else if is_own && is_loss {
-            job.lose(error.clone(), now_ms());
+            job.lose(error.clone(), site.clone(), now_ms());
         } else if is_own {
-            job.state = State::Failed { ended_ms: now_ms(), error: error.clone() };
+            let (error, site) = (order.named(&error, job.max_attempts, &site), Some(site.clone()));
+            job.state = State::Failed { ended_ms: now_ms(), error, site };
         }
         is_own
     })?;
-    Ok(changed.is_some_and(|(job, is_own)| is_own && job.is_ended()))
+    let ended = changed.filter(|(job, is_own)| *is_own && job.is_ended());
+    Ok(ended.map(|(job, _)| match job.state {
+        State::Failed { error, .. } => error,
+        _ => error,
+    }))
+}
+
+impl Order {
+    /// Where something went wrong: what was no worker's is this driver's.
+    fn site(&self, site: Site) -> Site {
+        let mut site = Site { attempt: self.attempt, ..site };
+        if site.worker.is_none() {
+            self.driver.locate(&mut site);
+            site.process = Some(std::process::id());
+        }
+        site
+    }
+
+    /// Why the job has failed, with the attempt, and the agent if it was no worker's.
+    fn named(&self, error: &str, max_attempts: u32, site: &Site) -> String {
+        let error = match site.worker {
+            Some(_) => error.to_owned(),
+            None => format!("agent {} at {}: {error}", self.driver.agent, self.driver.address),
+        };
+        in_attempt(&error, self.attempt, max_attempts)
+    }
 }
 
 /// The job, as workers of the attempt are told.
@@ -201,7 +230,7 @@ fn attempt_it(
     *look.how_far.lock() = Some(Arc::clone(&how_far));
     let folder = record.folder.clone();
     let places = order.places.clone();
-    let is_lost = |error| Stopped { error, is_loss: true };
+    let is_lost = |error| Stopped { error, is_loss: true, site: Box::default() };
     if places.len() != record.workers {
         return Err(is_lost(anyhow!("an agent is gone that was to have a worker")));
     }
@@ -275,7 +304,11 @@ fn finish(
                     let (outcome, unreported) = (outcome.clone(), unreported.clone());
                     State::Succeeded { attempt: order.attempt, ended_ms, outcome, unreported }
                 }
-                Err(error) => State::Failed { ended_ms, error: format!("{error:#}") },
+                Err(error) => {
+                    let site = order.site(Site::default());
+                    let error = order.named(&format!("{error:#}"), job.max_attempts, &site);
+                    State::Failed { ended_ms, error, site: Some(site) }
+                }
             };
         }
         is_own

@@ -21,6 +21,7 @@ use weft_transport::{
 use super::message::{FromAgent, Task, ToAgent, encode};
 use crate::launch::{Happening, Told};
 use crate::process::End;
+use crate::site::Site;
 
 /// How long an agent may take to be connected to.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -168,6 +169,12 @@ impl Fleet {
     }
 }
 
+impl Place {
+    pub(crate) fn locate(&self, site: &mut Site) {
+        (site.agent, site.address) = (self.agent.parse().ok(), Some(self.address));
+    }
+}
+
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.endpoint.shutdown();
@@ -217,6 +224,12 @@ impl Hosted {
             Some(process) => format!("process {process} of agent {agent} at {address}"),
             None => format!("of agent {agent} at {address}"),
         }
+    }
+
+    /// Where it is.
+    pub(crate) fn locate(&self, site: &mut Site) {
+        self.place.locate(site);
+        site.process = self.known.tasks.lock().get(&self.task).and_then(|known| known.process);
     }
 
     fn say(&self, message: &ToAgent) {

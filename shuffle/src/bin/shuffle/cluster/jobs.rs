@@ -159,6 +159,7 @@ fn summary(id: u64, job: &JobRecord) -> Value {
         "seconds": seconds(job),
         "is_cancelled": job.is_cancelled,
         "attempts_lost": job.lost.iter().map(|lost| lost.why.as_str()).collect::<Vec<_>>(),
+        "losses": job.lost.iter().map(|lost| &lost.site).collect::<Vec<_>>(),
     })
 }
 
@@ -176,7 +177,10 @@ fn object(id: u64, job: &JobRecord, told: &Told) -> anyhow::Result<Value> {
             object["result"] = result(job, outcome)?.object;
             object["unreported"] = unreported.as_deref().into();
         }
-        State::Failed { error, .. } => object["error"] = error.as_str().into(),
+        State::Failed { error, site, .. } => {
+            object["error"] = error.as_str().into();
+            object["failure"] = serde_json::to_value(site)?;
+        }
         _ => {}
     }
     Ok(object)
@@ -223,7 +227,11 @@ fn text(id: u64, job: &JobRecord, told: &Told) -> anyhow::Result<String> {
             text += "\n";
             text += &result(job, outcome)?.text;
         }
-        State::Failed { error, .. } => text += &format!("error             {error}\n"),
+        State::Failed { error, site, .. } => {
+            text += &format!("error             {error}\n");
+            let site = site.iter().map(|site| format!("failed in         {site}\n"));
+            text += &site.collect::<String>();
+        }
         _ => {}
     }
     Ok(text)

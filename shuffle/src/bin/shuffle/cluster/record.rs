@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Outcome;
 use crate::inputs::InputState;
+use crate::site::Site;
 
 /// Names an agent, and says which is the eldest: the coordinators give out these numbers, and the lowest is that of who registered first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub(crate) enum State {
     Failed {
         ended_ms: u64,
         error: String,
+        /// Where. An older build did not write it down.
+        #[serde(default)]
+        site: Option<Site>,
     },
     Cancelled {
         ended_ms: u64,
@@ -79,6 +83,9 @@ pub(crate) struct Lost {
     pub(crate) began_ms: u64,
     pub(crate) ended_ms: u64,
     pub(crate) why: String,
+    /// Where. An older build did not write it down.
+    #[serde(default)]
+    pub(crate) site: Option<Site>,
 }
 
 impl JobRecord {
@@ -128,10 +135,11 @@ impl JobRecord {
     }
 
     /// The attempt came to nothing because a worker, an agent or its driver was lost: it waits for the next, if it may have one.
-    pub(crate) fn lose(&mut self, why: String, now_ms: u64) {
+    pub(crate) fn lose(&mut self, why: String, site: Site, now_ms: u64) {
         let number = self.next_attempt();
         let began_ms = self.attempt().map_or(now_ms, |attempt| attempt.began_ms);
-        self.lost.push(Lost { began_ms, ended_ms: now_ms, why: why.clone() });
+        let site = Some(Site { attempt: number, ..site });
+        self.lost.push(Lost { began_ms, ended_ms: now_ms, why: why.clone(), site: site.clone() });
         self.state = if self.is_cancelled {
             State::Cancelled { ended_ms: now_ms }
         } else if number < self.max_attempts {
@@ -141,7 +149,7 @@ impl JobRecord {
                 1 => format!("{why}: the job stops"),
                 of => format!("{why}, in attempt {number} of {of}: the job stops"),
             };
-            State::Failed { ended_ms: now_ms, error }
+            State::Failed { ended_ms: now_ms, error, site }
         };
     }
 
@@ -191,17 +199,31 @@ pub(crate) mod tests {
         let mut job = running(record("default", 1), &[1]);
         for number in 1..3 {
             assert!(job.is_at(number) && !job.is_at(number + 1));
-            job.lose(format!("loss {number}"), 3);
+            job.lose(format!("loss {number}"), Site::of_worker(number as usize), 3);
             assert!(matches!(job.state, State::Queued), "{job:?}");
             job = running(job, &[1]);
         }
-        job.lose("loss 3".to_owned(), 4);
-        let State::Failed { ended_ms: 4, error } = &job.state else { panic!("{job:?}") };
+        job.lose("loss 3".to_owned(), Site::of_worker(0), 4);
+        let State::Failed { ended_ms: 4, error, site } = &job.state else { panic!("{job:?}") };
+        let site_of = |attempt, worker| Some(Site { attempt, ..Site::of_worker(worker) });
+        assert_eq!(*site, site_of(3, 0));
+        assert_eq!((&job.lost[0].site, &job.lost[1].site), (&site_of(1, 1), &site_of(2, 2)));
         assert_eq!(error, "loss 3, in attempt 3 of 3: the job stops");
         let why: Vec<_> = job.lost.iter().map(|lost| lost.why.as_str()).collect();
         assert_eq!(why, ["loss 1", "loss 2", "loss 3"]);
         assert_eq!((job.lost[2].began_ms, job.lost[2].ended_ms), (2, 4));
         assert!(job.is_ended() && !job.cancel(5), "what has ended cannot be cancelled");
+    }
+
+    #[test]
+    fn what_an_older_build_has_written_is_read() {
+        let state = r#"{"failed": {"ended_ms": 7, "error": "it was full"}}"#;
+        let state: State = serde_json::from_str(state).unwrap();
+        assert!(matches!(state, State::Failed { ended_ms: 7, site: None, .. }), "{state:?}");
+        let lost = r#"{"began_ms": 1, "ended_ms": 2, "why": "it was killed"}"#;
+        assert_eq!(serde_json::from_str::<Lost>(lost).unwrap().site, None);
+        let site: Site = serde_json::from_str(r#"{"attempt": 2, "worker": 1}"#).unwrap();
+        assert_eq!(site, Site { attempt: 2, ..Site::of_worker(1) });
     }
 
     #[test]
@@ -212,7 +234,7 @@ pub(crate) mod tests {
         let mut job = running(record("default", 1), &[1]);
         assert!(job.cancel(7));
         assert_eq!((job.state_name(), job.is_ended()), ("running", false));
-        job.lose("its driver is gone".to_owned(), 8);
+        job.lose("its driver is gone".to_owned(), Site::default(), 8);
         assert_eq!((job.state_name(), job.ended_ms()), ("cancelled", Some(8)), "no other attempt");
     }
 }

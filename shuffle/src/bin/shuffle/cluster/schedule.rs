@@ -88,6 +88,7 @@ fn begins_ms(job: &JobRecord) -> u64 {
 mod tests {
     use super::super::record::tests::{record, running};
     use super::*;
+    use crate::site::Site;
 
     /// Numbers of agents.
     const A: u64 = 1;
@@ -120,7 +121,7 @@ mod tests {
         for _ in 0..3 {
             found.extend(begins(&[(7, job.clone())], &[(A, 2), (B, 2), (C, 2)]));
             job = JobRecord { max_attempts: 9, ..running(job, &[A]) };
-            job.lose("it was killed".to_owned(), 10);
+            job.lose("it was killed".to_owned(), Site::default(), 10);
         }
         let places: Vec<_> = found.into_iter().map(|(_, places)| places).collect();
         assert_eq!(places, [vec![A, B, C], vec![A, A, B], vec![B, B, C]]);
@@ -156,13 +157,13 @@ mod tests {
     #[test]
     fn a_job_that_has_lost_an_attempt_waits_and_keeps_nobody_else_waiting() {
         let mut lost = running(record("default", 1), &[A]);
-        lost.lose("it was killed".to_owned(), 10_000);
+        lost.lose("it was killed".to_owned(), Site::default(), 10_000);
         let jobs = [(1, lost.clone()), (2, record("default", 1))];
         let first =
             |jobs: &[(u64, JobRecord)], now_ms| next(jobs, &agents(&[(A, 1)]), now_ms).unwrap().0;
         assert_eq!((first(&jobs, 10_249), first(&jobs, 10_250)), (2, 1));
         lost = running(lost, &[A]);
-        lost.lose("it was killed".to_owned(), 20_000);
+        lost.lose("it was killed".to_owned(), Site::default(), 20_000);
         let jobs = [(1, lost), (2, record("default", 1))];
         assert_eq!((first(&jobs, 20_499), first(&jobs, 20_500)), (2, 1));
     }

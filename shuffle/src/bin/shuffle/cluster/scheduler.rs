@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use super::record::{AgentId, Attempt, JobRecord, State};
 use super::schedule;
 use super::store::{AgentRow, Store, now_ms};
 use super::waiting::{self, Standing};
+use crate::site::Site;
 
 /// How long a driver may say nothing. It says something twice a second, unless it stands still.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -33,6 +35,8 @@ const FOLLOWED_FOR: Duration = Duration::from_secs(1);
 
 pub(crate) struct Scheduler {
     me: AgentId,
+    /// By which others reach this agent.
+    address: SocketAddr,
     build: String,
     store: Store,
     cluster: Vec<String>,
@@ -61,7 +65,7 @@ struct Driver {
 
 impl Scheduler {
     pub(crate) fn new(
-        me: AgentId,
+        (me, address): (AgentId, SocketAddr),
         build: String,
         store: Store,
         (cluster, secret): (Vec<String>, u128),
@@ -70,6 +74,7 @@ impl Scheduler {
         let (seen, missed, drivers) = (HashMap::new(), HashMap::new(), HashMap::new());
         Scheduler {
             me,
+            address,
             build,
             store,
             cluster,
@@ -211,10 +216,12 @@ impl Scheduler {
             })?;
             return if changed { self.drive(id, job, agents) } else { Ok(()) };
         }
+        let mut site = Site { agent: Some(attempt.driver.0), ..Site::default() };
+        place(attempt.driver, agents).inspect(|place| place.locate(&mut site));
         let is_lost = self.change(id, job, |job| {
             let is_lost = job.attempt() == Some(&attempt) && matches!(job.state, State::Running(_));
             if is_lost {
-                job.lose(why.to_owned(), now_ms());
+                job.lose(why.to_owned(), site.clone(), now_ms());
             }
             is_lost
         })?;
@@ -279,12 +286,8 @@ impl Scheduler {
     ) -> anyhow::Result<()> {
         let Some(attempt) = job.attempt() else { return Ok(()) };
         let number = attempt.number;
-        let place = |agent: &AgentId| {
-            let (_, row) = agents.iter().find(|(other, _)| other == agent)?;
-            Some(Place { agent: agent.0.to_string(), address: row.address.parse().ok()? })
-        };
         // Of one that only names its output, workers may be gone.
-        let places = attempt.places.iter().filter_map(place).collect();
+        let places = attempt.places.iter().filter_map(|agent| place(*agent, agents)).collect();
         self.start_driver(id, job, number, places)
     }
 
@@ -299,7 +302,8 @@ impl Scheduler {
         cluster.extend(
             self.cluster.iter().filter(|node| !cluster.contains(node)).cloned().collect::<Vec<_>>(),
         );
-        let order = Order { cluster, job: id, attempt: number, secret, places };
+        let driver = Place { agent: self.me.0.to_string(), address: self.address };
+        let order = Order { cluster, job: id, attempt: number, secret, driver, places };
         match Driver::start(&order, &job.folder) {
             Ok(driver) => drop(self.drivers.insert(id, (number, driver))),
             Err(error) => {
@@ -307,7 +311,10 @@ impl Scheduler {
                 self.change(id, job, |job| {
                     let is_at = job.is_at(number);
                     if is_at {
-                        job.state = State::Failed { ended_ms: now_ms(), error: error.clone() };
+                        let mut site = Site { attempt: number, ..Site::default() };
+                        order.driver.locate(&mut site);
+                        let (ended_ms, site) = (now_ms(), Some(site));
+                        job.state = State::Failed { ended_ms, error: error.clone(), site };
                     }
                     is_at
                 })?;
@@ -327,6 +334,12 @@ impl Scheduler {
         *job = found;
         Ok(changed)
     }
+}
+
+/// Where an agent is, if it is registered.
+fn place(agent: AgentId, agents: &[(AgentId, AgentRow)]) -> Option<Place> {
+    let (_, row) = agents.iter().find(|(other, _)| *other == agent)?;
+    Some(Place { agent: agent.0.to_string(), address: row.address.parse().ok()? })
 }
 
 impl Driver {

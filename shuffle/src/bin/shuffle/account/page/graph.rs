@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::super::merged::{Merged, MergedStage};
+use super::super::merged::{Merged, MergedStage, StageEnd};
 use super::super::told::Input;
 use super::markup::{Plain, colour, end_of};
 use crate::amounts::{bytes, count, time};
@@ -183,12 +183,19 @@ fn draw(out: &mut String, merged: &Merged, placed: &Placed<'_>) -> fmt::Result {
             let MergedStage { number, verb, times, seconds, records_out, bytes_shuffled, .. } =
                 stage;
             let class = colour(&merged.stages, *number);
-            let times =
+            let mut times =
                 if *times > 1 { format!(", {} times", count(*times)) } else { String::new() };
+            let broken = match stage.end {
+                StageEnd::Done => "",
+                StageEnd::Failed => ", failed",
+                StageEnd::Stopped => ", stopped",
+            };
+            times += broken;
+            let broken = if broken.is_empty() { "" } else { " broken" };
             writeln!(out, "<g><title>{}</title>", Plain(format!("stage {number}, {verb}{times}")))?;
             writeln!(
                 out,
-                "<rect class=\"node\" x=\"{x}\" y=\"{y}\" width=\"{NODE_WIDTH}\" height=\"{NODE_HEIGHT}\" rx=\"9\"/>"
+                "<rect class=\"node{broken}\" x=\"{x}\" y=\"{y}\" width=\"{NODE_WIDTH}\" height=\"{NODE_HEIGHT}\" rx=\"9\"/>"
             )?;
             writeln!(
                 out,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::super::merged::{Merged, MergedStage};
+use super::super::merged::{Merged, MergedStage, StageEnd};
 use super::super::told::Told;
 use super::super::{Attempt, End};
 use super::markup::{Plain, colour};
@@ -23,9 +23,14 @@ pub(super) fn stages(out: &mut String, merged: &Merged) -> fmt::Result {
         let MergedStage { number, verb, times, seconds, records_out, bytes_shuffled, .. } = stage;
         write!(
             out,
-            "<tr><td><span class=\"dot b{}\"></span>{number} {}</td>",
+            "<tr><td><span class=\"dot b{}\"></span>{number} {}{}</td>",
             colour(&merged.stages, *number),
-            Plain(verb)
+            Plain(verb),
+            match stage.end {
+                StageEnd::Done => "",
+                StageEnd::Failed => " <b class=\"failed\">failed</b>",
+                StageEnd::Stopped => " <b class=\"lost\">stopped</b>",
+            }
         )?;
         write!(out, "<td>{}</td>", count(*times))?;
         write!(out, "<td>{}{}</td>", time(*seconds), Bar("", seconds / longest))?;
@@ -98,19 +103,22 @@ pub(super) fn attempts(out: &mut String, attempts: &[Attempt]) -> fmt::Result {
         return out.write_str("<p class=\"soft\">None began: no worker was started.</p>\n");
     }
     out.write_str("<table><thead><tr><th>attempt</th><th>began</th><th>took</th><th>end</th><th>why</th></tr></thead><tbody>\n")?;
-    for Attempt { attempt, began, seconds, end, error } in attempts {
+    for Attempt { attempt, began, seconds, end, error, failure } in attempts {
         let (class, end) = match end {
             End::Done => ("done", "done"),
             End::Lost => ("lost", "a worker was lost"),
             End::Failed => ("failed", "failed"),
         };
         let why = error.as_deref().unwrap_or("");
+        let site = failure.as_ref().filter(|site| site.worker.is_some() || site.agent.is_some());
+        let site = site.map(|site| format!("<br/><span class=\"soft\">{}</span>", Plain(site)));
         writeln!(
             out,
-            "<tr><td>{attempt}</td><td>{}</td><td>{}</td><td class=\"{class}\">{end}</td><td class=\"text\">{}</td></tr>",
+            "<tr><td>{attempt}</td><td>{}</td><td>{}</td><td class=\"{class}\">{end}</td><td class=\"text\">{}{}</td></tr>",
             time(*began),
             time(*seconds),
-            Plain(why)
+            Plain(why),
+            site.unwrap_or_default()
         )?;
     }
     out.write_str("</tbody></table>\n")
