@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use weft_shuffle::{JobError, WorkerId};
 
 use crate::args::Common;
@@ -53,7 +54,13 @@ impl<'p> OutputFolder<'p> {
             // Why the job failed is told; this is of no use to anybody.
             let _ = fs::remove_dir_all(&part);
         }
-        named.with_context(|| format!("cannot name {}", self.path.display()))
+        let path = self.path.display();
+        if named == Err(Errno::EXIST) {
+            bail!(
+                "{path} was made by another while the job ran, and stays as it is; what the job made is removed: give another name, or remove that one, and run the job again"
+            );
+        }
+        named.with_context(|| format!("cannot name {path}"))
     }
 
     /// Makes the file of a worker.
