@@ -103,12 +103,17 @@ fn a_submitted_job_reads_and_writes_tables_of_its_cluster() {
     for number in 0..500 {
         texts.put(format!("text {number}"), format!("all of {} words", number % 7)).unwrap();
     }
-    let address = cluster.address();
+    // Its tables are where it is submitted, as nobody says otherwise.
     let job = ["wordcount", "--input-table", "texts", "--output-table", "words", "--workers", "3"];
-    let id = cluster.submit(&[], &[&job[..], &["--cluster", &address]].concat());
+    let id = cluster.submit(&[], &job);
     let job = cluster.wait_for_state(id, "succeeded");
     assert_eq!((&job["result"]["words"], &job["result"]["distinct"]), (&2000.into(), &10.into()));
     assert_eq!(words.count().unwrap(), 10);
+    let address = cluster.address();
+    let elsewhere = ["submit", "--wait", "--cluster", &address, "wordcount", "--cluster"];
+    let elsewhere = elsewhere.into_iter().chain(["127.0.0.1:1", "--input-table", "texts"]);
+    let ended = Job::start_with(elsewhere, [("WEFT_CLUSTER", address.as_str())]).end();
+    assert!(ended.stderr.contains("cannot open the table texts"), "{}", ended.stderr);
     for (word, count) in [("all", 500), ("0", 72), ("6", 71)] {
         let found = words.get(word).unwrap().into_object().unwrap();
         assert_eq!(std::str::from_utf8(&found).unwrap(), count.to_string(), "{word}");

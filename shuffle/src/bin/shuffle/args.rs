@@ -38,7 +38,7 @@ impl Args {
                 WORKER | DRIVE => command,
                 // A job's variables are its own, wherever it is done.
                 SUBMIT => with_variables_of_its_own(command)
-                    .mut_subcommands(|command| with_variables(command, None)),
+                    .mut_subcommands(|command| without_cluster(with_variables(command, None))),
                 _ => with_variables(command, None),
             }
         });
@@ -81,6 +81,14 @@ fn with_variables(command: clap::Command, of: Option<&str>) -> clap::Command {
 fn with_variables_of_its_own(command: clap::Command) -> clap::Command {
     let of = command.get_name().to_owned();
     with_variables_of(command, &of)
+}
+
+/// Of a job that is submitted, the variable says where: that is where its tables are, too, unless they are said to be elsewhere.
+fn without_cluster(command: clap::Command) -> clap::Command {
+    command.mut_args(|argument| match argument.get_id().as_str() {
+        "cluster" => argument.env(Resettable::Reset),
+        _ => argument,
+    })
 }
 
 fn with_variables_of(command: clap::Command, of: &str) -> clap::Command {

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How long an operation of the store may take: nodes may have to change roles meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The node to begin with, if no other is named.
+pub(crate) const DEFAULT_NODE: &str = "127.0.0.1:7400";
+
 /// Where the cluster is.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Cluster {
@@ -32,7 +35,7 @@ pub(crate) struct Cluster {
         env = "WEFT_CLUSTER",
         value_name = "HOST:PORT,…",
         value_delimiter = ',',
-        default_value = "127.0.0.1:7400"
+        default_value = DEFAULT_NODE
     )]
     pub(crate) cluster: Vec<String>,
 }

@@ -82,6 +82,14 @@ impl Job {
         }
     }
 
+    /// The job, as the cluster with these nodes is to do it.
+    pub(crate) fn submitted_to(self, nodes: Vec<String>) -> Job {
+        match self {
+            Job::Wordcount(job) => Job::Wordcount(job.submitted_to(nodes)),
+            other => other,
+        }
+    }
+
     /// The job as it could be typed, behind the program's name.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let mut flags = Flags(Vec::new());

@@ -14,7 +14,7 @@ use weft_shuffle::job::wordcount;
 use weft_shuffle::{ClusterTable, JobError, TableShare, TextFile, Worker};
 
 use crate::args::{Common, check_path};
-use crate::cluster::Cluster;
+use crate::cluster::DEFAULT_NODE;
 use crate::fault::Fault;
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
@@ -60,8 +60,9 @@ pub(crate) struct Wordcount {
     /// A table of the cluster, which has to be there, for all words: each is a key, and how often it is there the value, in decimal
     #[arg(long, value_name = "TABLE")]
     output_table: Option<String>,
-    #[command(flatten)]
-    cluster: Cluster,
+    /// Nodes of the cluster that has the tables; one that answers is enough [default: the cluster that the job is submitted to, or 127.0.0.1:7400]
+    #[arg(long, env = "WEFT_CLUSTER", value_name = "HOST:PORT,…", value_delimiter = ',')]
+    cluster: Option<Vec<String>>,
     #[command(flatten)]
     memory: Memory,
     #[command(flatten)]
@@ -138,7 +139,7 @@ impl Asked for Wordcount {
             table.iter().for_each(|table| flags.add(flag, table));
         }
         if tables.iter().any(|(_, table)| table.is_some()) {
-            flags.add("cluster", self.cluster.cluster.join(","));
+            flags.add("cluster", self.tables_at().join(","));
         }
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("top", self.top.to_string());
@@ -175,6 +176,16 @@ impl Wordcount {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 
+    /// The same, with its tables where it is submitted, unless it was told where they are.
+    pub(crate) fn submitted_to(self, nodes: Vec<String>) -> Wordcount {
+        Wordcount { cluster: self.cluster.or(Some(nodes)), ..self }
+    }
+
+    /// Nodes of the cluster that has the tables.
+    fn tables_at(&self) -> Vec<String> {
+        self.cluster.clone().unwrap_or_else(|| vec![DEFAULT_NODE.to_owned()])
+    }
+
     fn input_table(&self) -> Result<Option<ClusterTable>, JobError> {
         self.input_table.as_deref().map(|table| self.open(table)).transpose()
     }
@@ -184,7 +195,7 @@ impl Wordcount {
     }
 
     fn open(&self, table: &str) -> Result<ClusterTable, JobError> {
-        let mut config = ClientConfig::new(&self.cluster.cluster);
+        let mut config = ClientConfig::new(self.tables_at());
         config.timeout = TABLE_TIMEOUT;
         // The processor is the job's.
         config.poll = PollPolicy::Park;

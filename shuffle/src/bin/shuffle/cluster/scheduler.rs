@@ -298,10 +298,7 @@ impl Scheduler {
         number: u32,
         places: Vec<Place>,
     ) -> anyhow::Result<()> {
-        let (mut cluster, secret) = (self.store.nodes(), self.secret);
-        cluster.extend(
-            self.cluster.iter().filter(|node| !cluster.contains(node)).cloned().collect::<Vec<_>>(),
-        );
+        let (cluster, secret) = (self.store.nodes_and(&self.cluster), self.secret);
         let driver = Place { agent: self.me.0.to_string(), address: self.address };
         let order = Order { cluster, job: id, attempt: number, secret, driver, places };
         match Driver::start(&order, &job.folder) {

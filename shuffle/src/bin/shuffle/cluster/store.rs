@@ -80,10 +80,13 @@ impl Store {
         Ok(Store { table, cluster })
     }
 
-    /// Where the nodes of the cluster are: who begins later may not find the one that this process began with.
-    pub(crate) fn nodes(&self) -> Vec<String> {
+    /// Where the nodes of the cluster are, and those that this process began with: who begins later may not find these.
+    pub(crate) fn nodes_and(&self, began_with: &[String]) -> Vec<String> {
         let map = self.cluster.client().map();
-        map.nodes().iter().map(|node| node.address.clone()).collect()
+        let mut nodes: Vec<_> = map.nodes().iter().map(|node| node.address.clone()).collect();
+        let more = began_with.iter().filter(|node| !nodes.contains(node)).cloned();
+        nodes.extend(more.collect::<Vec<_>>());
+        nodes
     }
 
     /// Has a job wait for its slots. Returns its number.

@@ -45,7 +45,9 @@ fn pool(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
-    let words = submit.job.command_line().into_iter().map(|word| word.into_string());
+    let store = Store::open(&submit.cluster.cluster, TIMEOUT)?;
+    let job = submit.job.clone().submitted_to(store.nodes_and(&submit.cluster.cluster));
+    let words = job.command_line().into_iter().map(|word| word.into_string());
     let command = words.collect::<Result<Vec<_>, _>>().map_err(|word| {
         anyhow!("{} is no UTF-8, as what a cluster is told has to be", word.display())
     })?;
@@ -53,7 +55,6 @@ pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
     let folder = folder.into_os_string().into_string();
     let folder = folder.map_err(|folder| anyhow!("{} is no UTF-8", folder.display()))?;
     let common = submit.job.asked().common();
-    let store = Store::open(&submit.cluster.cluster, TIMEOUT)?;
     let record = JobRecord {
         command,
         folder,
