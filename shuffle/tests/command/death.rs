@@ -192,6 +192,34 @@ fn a_worker_that_hangs_from_the_beginning_ends_the_job_and_is_named() {
 }
 
 #[test]
+fn a_job_that_is_told_to_end_leaves_nothing_and_ends_by_the_signal() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let kept = tempfile::tempdir().unwrap();
+        let folder = kept.path().to_str().unwrap();
+        let more = ["--max-attempts", "3", "--checkpoint-dir", folder];
+        let arguments = ["pagerank", "--input", WIKI_VOTE, "--iterations", "1000000", "--output"];
+        let mark = tempfile::tempdir().unwrap();
+        let output = mark.path().join("ranks");
+        let job = Job::start(arguments.iter().chain(&[output.to_str().unwrap()]).chain(&more));
+        wait_for("the workers", || (workers_with(mark.path()).len() == 2).then_some(()));
+        wait_for("the state of a round", || {
+            let states = std::fs::read_dir(kept.path()).unwrap().next()?.unwrap();
+            std::fs::read_dir(states.path()).unwrap().next().map(drop)
+        });
+        send(job.process(), signal);
+        let ended = job.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (None, ""), "{}", ended.stderr);
+        let told = format!("shuffle: the job was ended by signal {}\n", signal.as_raw());
+        assert_eq!(ended.stderr, told);
+        assert!(workers_with(mark.path()).is_empty(), "no worker is left");
+        for folder in [&mark, &kept] {
+            let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+}
+
+#[test]
 fn workers_end_when_the_command_that_started_them_is_killed() {
     for at_work in [false, true] {
         let LongJob { job, workers, mark } = {

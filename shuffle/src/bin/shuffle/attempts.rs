@@ -3,6 +3,8 @@
 //! That a process was killed, hangs or cannot be reached says nothing of the job, so another attempt may come to its end: with new processes, once none of the old ones is
 //! left, and with a secret of its own. What a job itself finds, such as a malformed line, and a fault of the program would come again, and end it at once.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 use weft_shuffle::CheckpointPlace;
@@ -10,6 +12,7 @@ use weft_shuffle::CheckpointPlace;
 use crate::account::Account;
 use crate::event::Outcome;
 use crate::inputs::state_of_inputs;
+use crate::interrupt::Interrupt;
 use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
 use crate::onlooker::Onlooker;
@@ -17,7 +20,12 @@ use crate::process::Launcher;
 use crate::site::in_attempt;
 
 /// Runs the job to its end, in as many attempts as it may have, of which it gives account.
-pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
+pub(crate) fn run(
+    job: &Job,
+    account: &mut Account,
+    interrupt: &Arc<Interrupt>,
+) -> anyhow::Result<Outcome> {
+    let launcher = Launcher::Here(Arc::clone(interrupt));
     let asked = job.asked();
     let of = asked.common().max_attempts;
     let (mut kept, mut inputs) = (None, None);
@@ -36,10 +44,13 @@ pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
         let place = kept.as_ref().map(|kept| CheckpointPlace::Folder(kept.path().to_owned()));
         let onlooker = Onlooker::of_terminal(phases, asked.common().workers);
         account.begin_attempt(attempt);
-        let done = launch::run(job, attempt, place.as_ref(), &Launcher::Here, onlooker, account);
+        let done = launch::run(job, attempt, place.as_ref(), &launcher, onlooker, account);
         account.end_attempt(&done);
         // By now no worker is left.
         asked.end(done.is_ok())?;
+        if let (Err(_), Some(signal)) = (&done, interrupt.signal()) {
+            bail!("the job was ended by signal {signal}");
+        }
         match done {
             Ok(outcome) => return Ok(outcome),
             Err(Stopped { error, is_loss: true, .. }) if attempt < of => {

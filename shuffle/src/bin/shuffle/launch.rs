@@ -114,6 +114,7 @@ impl Workers {
         arguments: impl Fn(usize) -> Vec<OsString>,
     ) -> anyhow::Result<(Self, Receiver<Told>)> {
         let (tell, events) = channel();
+        launcher.listen(&tell);
         let secret: u128 = rand::random();
         let mut workers = Self { processes: Vec::with_capacity(count) };
         for worker in 0..count {

@@ -4,7 +4,7 @@
 //! - `account`: what `--report` has written of a job, as JSON and as a page.
 //! - `args`: what is typed.
 //! - `attempts`: tries a job again when a worker was lost; `launch`: one attempt, starts the workers, tells them of one another, and ends all when one ends early.
-//! - `process`: where one is started; `onlooker`: who is told how far a job is; `inputs`: whether these have changed.
+//! - `process`: where one is started; `interrupt`: what Ctrl-C does; `onlooker`: who is told how far a job is; `inputs`: whether these have changed.
 //! - `cluster`: agents, jobs that are submitted to them, and what drives these.
 //! - `event`: what a worker's process tells the one that started it, a line each; `site`: where something went wrong.
 //! - `work`: the worker's process; `panics`: what it tells when a job panics.
@@ -32,6 +32,7 @@ mod event;
 mod fault;
 mod generate;
 mod inputs;
+mod interrupt;
 mod job;
 mod join;
 mod kmeans;
@@ -55,15 +56,20 @@ mod wordcount;
 mod work;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::account::Account;
 use crate::args::{Args, Command};
+use crate::interrupt::Interrupt;
 use crate::job::Job;
 
 fn main() -> ExitCode {
     match Args::from_process().command {
-        Command::Job(job) => run(&job),
+        Command::Job(job) => match Interrupt::watch() {
+            Ok(interrupt) => run(&job, &interrupt),
+            Err(error) => report::complain(&error.into()),
+        },
         Command::Validate(validate) => validate::run(&validate),
         Command::Generate(generate) => match generate::run(generate) {
             Ok(()) => ExitCode::SUCCESS,
@@ -88,15 +94,23 @@ fn main() -> ExitCode {
 }
 
 /// Runs a job, and says what came of it.
-fn run(job: &Job) -> ExitCode {
+fn run(job: &Job, interrupt: &Arc<Interrupt>) -> ExitCode {
     // As they were typed: what is not UTF-8 cannot be shown as it is.
     let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let mut account = match Account::begin(job, typed.collect(), Duration::ZERO) {
         Ok(account) => account,
         Err(error) => return report::complain(&error),
     };
-    let said = attempts::run(job, &mut account).and_then(|outcome| report::of(job, &outcome));
+    let done = attempts::run(job, &mut account, interrupt);
+    let said = done.and_then(|outcome| report::of(job, &outcome));
     let written = account.end(job, said.as_ref().map(|said| &said.object));
+    if let Err(error) = &said
+        && interrupt.signal().is_some()
+    {
+        report::complain(error);
+        interrupt.exit();
+    }
+    interrupt.let_go();
     let code = match &said {
         Ok(said) => report::print(said),
         Err(error) => report::complain(error),

@@ -3,17 +3,19 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context as _;
 
 use crate::cluster::fleet::{Fleet, Hosted};
+use crate::interrupt::Interrupt;
 use crate::launch::{Happening, Told};
 use crate::site::Site;
 
 /// Where processes are started.
 pub(crate) enum Launcher {
-    Here,
+    Here(Arc<Interrupt>),
     Cluster(Fleet),
 }
 
@@ -32,6 +34,13 @@ pub(crate) enum End {
 }
 
 impl Launcher {
+    /// Has whoever listens to the workers told when the job is to end.
+    pub(crate) fn listen(&self, tell: &Sender<Told>) {
+        if let Self::Here(interrupt) = self {
+            interrupt.wake(tell.clone());
+        }
+    }
+
     /// Starts the process of a worker, whose output is told, and its end.
     pub(crate) fn start(
         &self,
