@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::Verb;
+use super::{Ended, Verb};
 
 /// Shared by a worker and whoever looks at it. Nothing waits for anything, so what is read together may be of two moments.
 #[derive(Debug, Default)]
@@ -21,6 +21,10 @@ pub struct Live {
     records_kept: AtomicU64,
     records_received: AtomicU64,
     bytes_sent: AtomicU64,
+    /// The same of the exchange that has ended last.
+    ended_records_made: AtomicU64,
+    ended_records_held: AtomicU64,
+    ended_bytes_sent: AtomicU64,
 }
 
 /// A look at a worker.
@@ -34,9 +38,9 @@ pub struct Now {
     pub verb: Option<Verb>,
     /// The number of the stage that has ended last, and what had made it.
     pub ended: Option<(u32, Verb)>,
-    /// Records that this worker has made for the exchange, whoever they belong to.
+    /// Records that this worker has made for the exchange, whoever they belong to; if none is going on, for the one that has ended last.
     pub records_made: u64,
-    /// Records that this worker has of it: its own, and those that have come.
+    /// Records that this worker has of the same: its own, and those that have come.
     pub records_held: u64,
     /// Bytes that have gone to others.
     pub bytes_sent: u64,
@@ -45,17 +49,28 @@ pub struct Now {
 impl Live {
     /// What the worker is doing.
     pub fn now(&self) -> Now {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let verb = Verb::of_code(self.verb.load(Ordering::Relaxed));
         let ended = Verb::of_code(self.ended_verb.load(Ordering::Relaxed));
-        let [sent, kept, received, bytes_sent] =
-            [&self.records_sent, &self.records_kept, &self.records_received, &self.bytes_sent]
-                .map(|count| count.load(Ordering::Relaxed));
+        let (records_made, records_held, bytes_sent) = match (verb, ended) {
+            (None, Some(_)) => (
+                get(&self.ended_records_made),
+                get(&self.ended_records_held),
+                get(&self.ended_bytes_sent),
+            ),
+            _ => {
+                let kept = get(&self.records_kept);
+                let (sent, received) = (get(&self.records_sent), get(&self.records_received));
+                (sent + kept, kept + received, get(&self.bytes_sent))
+            }
+        };
         Now {
             number: self.number.load(Ordering::Relaxed),
             stage: self.stage.load(Ordering::Relaxed),
-            verb: Verb::of_code(self.verb.load(Ordering::Relaxed)),
+            verb,
             ended: ended.map(|verb| (self.ended_stage.load(Ordering::Relaxed), verb)),
-            records_made: sent + kept,
-            records_held: kept + received,
+            records_made,
+            records_held,
             bytes_sent,
         }
     }
@@ -67,8 +82,13 @@ impl Live {
         self.stage.store(stage, Ordering::Relaxed);
     }
 
-    /// An exchange has ended, and with it a time of a stage.
-    pub(super) fn ended(&self, number: u32, stage: u32, verb: Verb) {
+    /// An exchange has ended, and with it a time of a stage; so many have come for it.
+    pub(super) fn ended(&self, ended: &Ended, stage: u32, received: u64) {
+        let Ended { number, verb, records_kept, records_sent, .. } = *ended;
+        let store = |count: &AtomicU64, value| count.store(value, Ordering::Relaxed);
+        store(&self.ended_records_made, records_kept + records_sent);
+        store(&self.ended_records_held, records_kept + received);
+        store(&self.ended_bytes_sent, ended.bytes_sent.iter().sum());
         self.ended_stage.store(stage, Ordering::Relaxed);
         self.ended_verb.store(Verb::code(Some(verb)), Ordering::Relaxed);
         self.number.store(number + 1, Ordering::Relaxed);
@@ -114,18 +134,24 @@ impl fmt::Display for Now {
 mod tests {
     use super::*;
 
+    /// The end of an exchange of two records, of which one went to another worker.
+    fn end(number: u32, verb: Verb) -> Ended {
+        let (records_kept, records_sent, bytes_sent) = (1, 1, vec![0, 40]);
+        Ended { number, verb, records_kept, records_sent, bytes_sent, segments: 1 }
+    }
+
     #[test]
     fn it_is_said_where_in_the_job_a_worker_is() {
         let live = Live::default();
         assert_eq!(live.now().to_string(), "what comes before the first stage");
         live.run(Some(Verb::SortByKey), None);
         assert_eq!(live.now().to_string(), "stage 0 (sort_by_key)");
-        live.ended(0, 0, Verb::SortByKey);
+        live.ended(&end(0, Verb::SortByKey), 0, 0);
         live.run(None, None);
         assert_eq!(live.now().to_string(), "what follows stage 0 (sort_by_key)");
         live.run(Some(Verb::Gather), None);
         assert_eq!(live.now().to_string(), "stage 1 (gather)");
-        live.ended(1, 1, Verb::Gather);
+        live.ended(&end(1, Verb::Gather), 1, 0);
         live.run(Some(Verb::Gather), Some(1));
         assert_eq!((live.now().number, live.now().to_string()), (2, "stage 1 (gather)".to_owned()));
     }
@@ -139,8 +165,13 @@ mod tests {
         let now = live.now();
         assert_eq!((now.records_made, now.records_held, now.bytes_sent), (5, 9, 100));
         assert_eq!(live.take_received(), 7);
-        live.ended(0, 0, Verb::Join);
+        live.ended(&end(0, Verb::Join), 0, 7);
+        live.run(Some(Verb::Gather), None);
         let now = live.now();
         assert_eq!((now.records_made, now.records_held, now.bytes_sent), (0, 0, 0));
+        // Between two stages, they are those of the one before.
+        live.run(None, None);
+        let now = live.now();
+        assert_eq!((now.records_made, now.records_held, now.bytes_sent), (2, 8, 40));
     }
 }

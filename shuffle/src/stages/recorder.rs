@@ -218,7 +218,7 @@ impl Recorder {
         state.origins.push(Origin::Stage(number));
         let of = state.round().number;
         state.last = Some(Last { stage: index, of, ended: now });
-        self.live.ended(ended.number, number, ended.verb);
+        self.live.ended(&ended, number, records_received);
         // What comes out of it goes to the verb around it, and is that one's.
         self.run(&state, state.verbs.iter().nth_back(1).map(|running| running.verb));
         let (began, ended) = (began.since(self.origin), now.since(self.origin));

@@ -6,6 +6,7 @@
 mod accounts;
 mod agents;
 mod balance;
+mod bars;
 mod cluster;
 mod clustering;
 mod connecting;

@@ -12,17 +12,18 @@ use weft_shuffle::{EdgeList, Worker};
 
 use crate::args::{Common, check_path};
 use crate::checkpointing::Checkpointing;
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::output_format::OutputFormat;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
-/// The phase: the graph is loaded. How many rounds there will be is not known.
+/// The phases: the graph is loaded, and vertices learn of less. How many rounds there will be is not known.
 const LOADING: usize = 0;
+const LEARNING: usize = 1;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Components {
@@ -86,7 +87,8 @@ impl Asked for Components {
         self.output().map_or(Ok(()), |output| output.prepare())?;
         self.memory.prepare(self, self.output.as_deref())?;
         let read = list.bytes_to_read(self.common.workers);
-        Ok(vec![Phase { name: "read", total: read, unit: Unit::Bytes }])
+        // Worker 0 tells of the rounds.
+        Ok(vec![Phase::new("read", read, Unit::Bytes), Phase::new("round", 0, Unit::Rounds)])
     }
 
     fn end(&self, is_whole: bool) -> anyhow::Result<()> {

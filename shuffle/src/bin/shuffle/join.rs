@@ -11,11 +11,11 @@ use weft_object::{Pair, Types};
 use weft_shuffle::{EdgeList, Worker};
 
 use crate::args::{Common, check_path};
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::output_format::OutputFormat;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
@@ -23,6 +23,7 @@ use crate::work::Needs;
 /// The phases: one side is read, and then the other.
 const READING_LEFT: usize = 0;
 const READING_RIGHT: usize = 1;
+const WRITING: usize = 2;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Join {
@@ -78,8 +79,10 @@ impl Asked for Join {
         self.memory.prepare(self, Some(&self.output))?;
         let total = |side: EdgeList| side.bytes_to_read(self.common.workers);
         Ok(vec![
-            Phase { name: "left", total: total(left), unit: Unit::Bytes },
-            Phase { name: "right", total: total(right), unit: Unit::Bytes },
+            Phase::new("left", total(left), Unit::Bytes),
+            Phase::new("right", total(right), Unit::Bytes),
+            // As many as come out.
+            Phase::new("write", 0, Unit::Records),
         ])
     }
 

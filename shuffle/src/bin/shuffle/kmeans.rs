@@ -12,10 +12,10 @@ use weft_shuffle::{PointFile, Worker};
 
 use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_file::OutputFile;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
@@ -103,8 +103,8 @@ impl Asked for Kmeans {
         self.memory.prepare(self, self.made().as_deref())?;
         let read = file.bytes_to_read(self.common.workers);
         Ok(vec![
-            Phase { name: "read", total: read, unit: Unit::Bytes },
-            Phase { name: "round", total: self.iterations as u64, unit: Unit::Rounds },
+            Phase::new("read", read, Unit::Bytes),
+            Phase::new("round", self.iterations as u64, Unit::Rounds),
         ])
     }
 

@@ -8,7 +8,7 @@
 //! - `cluster`: agents, jobs that are submitted to them, and what drives these.
 //! - `event`: what a worker's process tells the one that started it, a line each; `site`: where something went wrong.
 //! - `work`: the worker's process; `panics`: what it tells when a job panics.
-//! - `progress`: bars on a terminal, with `amounts` as people read them; `report`: what is printed in the end.
+//! - `how_far`: how far a job is; `progress`: a bar of that on a terminal, with `amounts` as people read them; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
 //! - `memory`, `output_file`, `output_folder`, `output_format`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
 //! - `fault`: what a job does wrong, for tests.
@@ -31,6 +31,7 @@ mod components;
 mod event;
 mod fault;
 mod generate;
+mod how_far;
 mod inputs;
 mod interrupt;
 mod job;

@@ -13,11 +13,11 @@ use weft_shuffle::{EdgeList, Worker};
 
 use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_file::OutputFile;
 use crate::output_format::OutputFormat;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
@@ -128,10 +128,7 @@ impl Asked for Pagerank {
         // Worker 0 tells of the rounds.
         let read = list.bytes_to_read(self.common.workers);
         let rounds = self.iterations as u64;
-        Ok(vec![
-            Phase { name: "read", total: read, unit: Unit::Bytes },
-            Phase { name: "round", total: rounds, unit: Unit::Rounds },
-        ])
+        Ok(vec![Phase::new("read", read, Unit::Bytes), Phase::new("round", rounds, Unit::Rounds)])
     }
 
     fn end(&self, is_whole: bool) -> anyhow::Result<()> {

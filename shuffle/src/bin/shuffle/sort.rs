@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
 use weft_shuffle::job::terasort::{self, RECORD_BYTES};
-use weft_shuffle::{RecordFile, Worker};
+use weft_shuffle::{RecordFile, Verb, Worker};
 
 use crate::args::{Common, check_path};
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
-/// The phases: the records are read, and they are written in order.
+/// The phases: the records are read, they go to their workers, which nobody has to tell, and they are written in order.
 const READING: usize = 0;
-const WRITING: usize = 1;
+const WRITING: usize = 2;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Sort {
@@ -61,9 +61,11 @@ impl Asked for Sort {
         self.output().prepare()?;
         self.memory.prepare(self, Some(&self.output))?;
         let bytes = file.len() * RECORD_BYTES as u64;
+        let moved = Phase::new("move", file.len(), Unit::Records);
         Ok(vec![
-            Phase { name: "read", total: bytes, unit: Unit::Bytes },
-            Phase { name: "write", total: bytes, unit: Unit::Bytes },
+            Phase::new("read", bytes, Unit::Bytes),
+            Phase { of: Some(Verb::SortByKey.name()), ..moved },
+            Phase::new("write", bytes, Unit::Bytes),
         ])
     }
 

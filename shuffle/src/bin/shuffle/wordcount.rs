@@ -16,11 +16,11 @@ use weft_shuffle::{ClusterTable, JobError, TableShare, TextFile, Worker};
 use crate::args::{Common, check_path};
 use crate::cluster::DEFAULT_NODE;
 use crate::fault::Fault;
+use crate::how_far::{Phase, Unit};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::output_format::OutputFormat;
-use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
@@ -111,9 +111,9 @@ impl Asked for Wordcount {
         let phase = match &self.input {
             Some(input) => {
                 let read = TextFile::open(input)?.bytes_to_read(self.common.workers);
-                Phase { name: "read", total: read, unit: Unit::Bytes }
+                Phase::new("read", read, Unit::Bytes)
             }
-            None => Phase { name: "read", total: TableShare::SLOTS_TO_READ, unit: Unit::Slots },
+            None => Phase::new("read", TableShare::SLOTS_TO_READ, Unit::Slots),
         };
         self.output().map_or(Ok(()), |output| output.prepare())?;
         self.memory.prepare(self, self.output.as_deref())?;

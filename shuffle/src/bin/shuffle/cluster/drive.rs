@@ -13,15 +13,16 @@ use weft_shuffle::CheckpointPlace;
 
 use super::fleet::{Fleet, Known, Place};
 use super::record::{Attempt, JobRecord, State};
-use super::store::{Done, Store, now_ms};
+use super::store::{Store, now_ms};
 use crate::account::{self, Account};
 use crate::args::Args;
 use crate::checkpointing::Checkpointing;
 use crate::event::Outcome;
+use crate::how_far::HowFar;
 use crate::inputs::state_of_inputs;
 use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
-use crate::onlooker::{HowFar, Onlooker};
+use crate::onlooker::Onlooker;
 use crate::process::Launcher;
 use crate::report;
 use crate::site::{Site, in_attempt};
@@ -349,14 +350,7 @@ impl Look {
                 // The store may come back, and the workers go on meanwhile.
                 Err(_) => {}
             }
-            let now = self.how_far.lock().as_ref().and_then(|how_far| how_far.lock().now());
-            let done = now.map(|(phase, done, stage)| Done {
-                phase: phase.name.to_owned(),
-                unit: format!("{:?}", phase.unit).to_lowercase(),
-                done,
-                total: phase.total,
-                stage,
-            });
+            let done = self.how_far.lock().as_ref().and_then(|how_far| how_far.lock().now());
             if let Some(done) = &done
                 && told.as_ref() != Some(done)
                 && self.store.tell_progress(self.job, done).is_ok()

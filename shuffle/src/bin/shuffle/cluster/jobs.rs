@@ -8,10 +8,11 @@ use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use super::record::{JobRecord, State};
-use super::store::{Done, Store, now_ms};
+use super::store::{Store, now_ms};
 use super::{Cluster, TIMEOUT};
 use crate::args::Args;
 use crate::event::Outcome;
+use crate::how_far::Done;
 use crate::report::{self, Said, say};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -211,8 +212,9 @@ fn text(id: u64, job: &JobRecord, told: &Told) -> anyhow::Result<String> {
             job.max_attempts,
             places.join(" ")
         );
-        if let Some(Done { phase, unit, done, total, stage }) = &told.progress {
-            text += &format!("{phase:<17} {done} of {total} {unit}\n");
+        if let Some(Done { phase, unit, done, total, stage, .. }) = &told.progress {
+            let of_total = if *total > 0 { format!(" of {total}") } else { String::new() };
+            text += &format!("{phase:<17} {done}{of_total} {unit}\n");
             text += &format!("stage             {stage}\n");
         }
     }

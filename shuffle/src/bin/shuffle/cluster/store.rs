@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use weft_client::{
     BlockingClient, CatalogError, ClientConfig, ClientError, Compared, ErrorCode, PollPolicy,
     RangeOptions, Registration, TableOptions, WorkerDescription, WorkerEntry,
@@ -20,6 +19,7 @@ use weft_client::{
 use weft_shuffle::{forget_checkpoints, make_checkpoint_table};
 
 use super::record::{AgentId, JobRecord};
+use crate::how_far::Done;
 
 /// The table.
 const TABLE: &str = "shuffle-jobs";
@@ -37,17 +37,6 @@ pub(crate) struct AgentRow {
     /// Which build of the program it is: only equal ones work together.
     pub(crate) build: String,
     pub(crate) process: u32,
-}
-
-/// How far a job is with one of its phases.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Done {
-    pub(crate) phase: String,
-    pub(crate) unit: String,
-    pub(crate) done: u64,
-    pub(crate) total: u64,
-    /// The stage that the workers are in, in words.
-    pub(crate) stage: String,
 }
 
 /// The table, as this process uses it.

@@ -1,5 +1,6 @@
 //! `shuffle submit`: has a cluster do a job.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,9 @@ use clap::builder::BoolishValueParser;
 use super::record::{JobRecord, State};
 use super::store::{Store, now_ms};
 use super::{Cluster, TIMEOUT};
+use crate::how_far::Done;
 use crate::job::Job;
+use crate::progress::Progress;
 use crate::report;
 
 /// How often it is looked whether a job has ended.
@@ -90,13 +93,16 @@ pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
 fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
     eprintln!("shuffle: job {id} is submitted");
     let (mut told, mut waits, mut unseen) = (0, None, None::<Instant>);
+    let is_watched = std::io::stderr().is_terminal();
+    let mut progress = Progress::default();
     loop {
-        let (record, why) = match look(store, id) {
+        let Look { record, why, done } = match look(store, id, is_watched) {
             Ok(found) => found,
             // The job goes on without anybody who looks.
             Err(error) => {
                 if unseen.is_none() {
-                    eprintln!("shuffle: {error:#}: job {id} goes on if it can, and is looked for");
+                    let goes_on = format!("job {id} goes on if it can, and is looked for");
+                    progress.say(&format!("shuffle: {error:#}: {goes_on}"));
                 }
                 if unseen.get_or_insert_with(Instant::now).elapsed() > UNSEEN_MAX {
                     return Err(error.context(format!("cannot see what became of job {id}")));
@@ -111,15 +117,20 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
             && now_ms() > record.submitted_ms + SILENT_MS
             && waits.as_ref() != Some(&why)
         {
-            eprintln!("shuffle: job {id} waits for {why}");
+            progress.say(&format!("shuffle: job {id} waits for {why}"));
             waits = Some(why);
         }
+        if record.lost.len() > told {
+            // The next one begins anew.
+            progress.clear();
+        }
         for lost in &record.lost[told..] {
-            eprintln!("shuffle: job {id}: {}", lost.why);
+            progress.say(&format!("shuffle: job {id}: {}", lost.why));
         }
         told = record.lost.len();
         match record.state {
             State::Succeeded { outcome, unreported, .. } => {
+                progress.finish();
                 let code = report::print(&report::of(job, &outcome)?);
                 // What came out is said in any case.
                 let why = unreported.map(anyhow::Error::msg);
@@ -127,15 +138,28 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
             }
             State::Failed { error, .. } => bail!("job {id}: {error}"),
             State::Cancelled { .. } => bail!("job {id} was cancelled"),
-            _ => std::thread::sleep(LOOK_EVERY),
+            _ => {
+                done.iter().for_each(|done| progress.draw(done));
+                std::thread::sleep(LOOK_EVERY);
+            }
         }
     }
 }
 
-/// A job, and why it waits, if it does and somebody has said why.
-fn look(store: &Store, id: u64) -> anyhow::Result<(Option<JobRecord>, Option<String>)> {
+/// A job, as one who waits for it sees it.
+struct Look {
+    record: Option<JobRecord>,
+    /// Why it waits, if it does and somebody has said why.
+    why: Option<String>,
+    /// How far it is, if it runs, and somebody wants to know.
+    done: Option<Done>,
+}
+
+fn look(store: &Store, id: u64, is_watched: bool) -> anyhow::Result<Look> {
     let record = store.job(id)?;
-    let is_queued = record.as_ref().is_some_and(|job| matches!(job.state, State::Queued));
-    let why = if is_queued { store.waits(id)? } else { None };
-    Ok((record, why))
+    let state = record.as_ref().map(|job| &job.state);
+    let why = if let Some(State::Queued) = state { store.waits(id)? } else { None };
+    let is_shown = is_watched && matches!(state, Some(State::Running(_)));
+    let done = if is_shown { store.progress(id)? } else { None };
+    Ok(Look { record, why, done })
 }

@@ -8,7 +8,7 @@ use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::top::Top;
 use weft_shuffle::{Dataset as _, EdgeList, Share, Worker, WorkerId, records};
 
-use super::{Component, Components, Connected, LOADING};
+use super::{Component, Components, Connected, LEARNING, LOADING};
 use crate::event::{Event, Outcome, tell};
 use crate::usage::Usage;
 use crate::work::while_telling;
@@ -32,9 +32,14 @@ pub(super) fn run(job: &Components, worker: &Worker, report: bool) -> anyhow::Re
     let lines_skipped = list.skipped_in_all(worker)?;
     let load_seconds = worker.clock().now().since(began).as_secs_f64();
     let (mut first_round, mut rounds) = (None, 0);
+    let tells = worker.id() == WorkerId(0) && report;
     let members = components(worker, &graph, |round| {
         first_round.get_or_insert(round);
         rounds = round + 1;
+        if tells {
+            // Without anybody to tell, the end of standard input ends this process.
+            let _ = tell(&Event::Progress { phase: LEARNING, done: rounds as u64 });
+        }
     })?;
     if let Some(out) = &mut out {
         for member in &members {

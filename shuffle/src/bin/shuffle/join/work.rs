@@ -1,12 +1,13 @@
 //! What a worker does.
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use serde::Serialize;
 use weft_shuffle::{Dataset, EdgeList, JobError, Share, Worker, WorkerId};
 
-use super::{Join, Joined, READING_LEFT, READING_RIGHT};
+use super::{Join, Joined, READING_LEFT, READING_RIGHT, WRITING};
 use crate::event::{Event, Outcome, tell};
 use crate::usage::Usage;
 use crate::work::while_telling;
@@ -27,21 +28,24 @@ pub(super) fn run(job: &Join, worker: &Worker, report: bool) -> anyhow::Result<(
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
     let mut out = job.output().create(worker.id())?;
     let (of_left, of_right, joined) = (Cell::new(0_u64), Cell::new(0_u64), Cell::new(0_u64));
-    while_telling(report, READING_RIGHT, |right_read| {
-        while_telling(report, READING_LEFT, |left_read| {
-            let left = counted(left.records(share, left_read), &of_left);
-            let right = counted(right.records(share, right_read), &of_right);
-            let mut write = |(key, value, other)| {
-                joined.set(joined.get() + 1);
-                let line = format_args!("{key}\t{value}\t{other}");
-                out.write(|out| {
-                    job.format.write(out, line, &PairLine { key, left: value, right: other })
-                })
-            };
-            match job.small_right {
-                true => left.join_small(right).run(worker, &mut write),
-                false => left.join(right).run(worker, &mut write),
-            }
+    while_telling(report, WRITING, |written| {
+        while_telling(report, READING_RIGHT, |right_read| {
+            while_telling(report, READING_LEFT, |left_read| {
+                let left = counted(left.records(share, left_read), &of_left);
+                let right = counted(right.records(share, right_read), &of_right);
+                let mut write = |(key, value, other)| {
+                    joined.set(joined.get() + 1);
+                    written.store(joined.get(), Ordering::Relaxed);
+                    let line = format_args!("{key}\t{value}\t{other}");
+                    out.write(|out| {
+                        job.format.write(out, line, &PairLine { key, left: value, right: other })
+                    })
+                };
+                match job.small_right {
+                    true => left.join_small(right).run(worker, &mut write),
+                    false => left.join(right).run(worker, &mut write),
+                }
+            })
         })
     })?;
     out.finish()?;
