@@ -342,6 +342,7 @@ mod tests {
             ),
             ("format = 1\nnode = 3\nincarnation = 5\nzone = 1\n", "unknown field"),
             ("format = 2\nnode = 3\nincarnation = 5\n", "has format 2"),
+            ("format = 1\nnode = 3\nincarnation = 18446744073709551615\n", "no higher incarnation"),
             ("\u{fffd}\0", "damaged"),
         ] {
             let folder = tempfile::tempdir().unwrap();

@@ -155,9 +155,13 @@ mod tests {
             (10_001, 60_000, "--heartbeat 50ms"),
             (50, 199, "--lease 500ms"),
             (50, 60_001, "--lease 500ms"),
+            (10_000, 100_000, "--lease 60000ms"),
         ] {
             let error = Timing::new(ms(heartbeat), ms(lease)).unwrap_err().to_string();
             assert!(error.contains(advice), "{error}");
+        }
+        for heartbeat in [10, 50, 6_000, 6_001, 10_000] {
+            assert!(Timing::new(ms(heartbeat), Timing::lease_for(ms(heartbeat))).is_ok());
         }
     }
 }
