@@ -96,28 +96,11 @@ pub struct AlignedBytes {
 impl AlignedBytes {
     /// Copies `bytes`.
     pub fn copied(bytes: &[u8]) -> Self {
-        let (mut copy, start) = Self::room(bytes.len());
+        let mut copy: Vec<u8> = Vec::with_capacity(ALIGNED_TO - 1 + bytes.len());
+        let start = copy.as_ptr().addr().next_multiple_of(ALIGNED_TO) - copy.as_ptr().addr();
+        copy.resize(start, 0);
         copy.extend_from_slice(bytes);
         Self { bytes: copy, start }
-    }
-
-    /// So many bytes, all of them 0, which `fill` puts others in place of: what is read from a file, say.
-    ///
-    /// # Errors
-    /// Those of `fill`.
-    pub fn filled<E>(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
-        let (mut bytes, start) = Self::room(len);
-        bytes.resize(start + len, 0);
-        fill(&mut bytes[start..])?;
-        Ok(Self { bytes, start })
-    }
-
-    /// Room for so many bytes behind those that make up for where the heap has put it, and how many these are.
-    fn room(len: usize) -> (Vec<u8>, usize) {
-        let mut bytes: Vec<u8> = Vec::with_capacity(ALIGNED_TO - 1 + len);
-        let start = bytes.as_ptr().addr().next_multiple_of(ALIGNED_TO) - bytes.as_ptr().addr();
-        bytes.resize(start, 0);
-        (bytes, start)
     }
 }
 

@@ -7,29 +7,12 @@ use weft_transport::Memory;
 
 use crate::error::JobError;
 
-/// What a process comes to have beside its records, whatever its job is: a MiB that an input is read into, another that an output is written from,
-/// and code that has not run yet.
-const BESIDE_BYTES: u64 = 2 << 20;
-
-/// The part of the memory that may be under way from all others to a worker, as long as it is enough for the least windows that there are; no connection has more than the greatest.
-const WINDOWS_SHARE: u64 = 32;
-const WINDOW_BYTES_MIN: u64 = 2 << 20;
-const WINDOW_BYTES_MAX: u64 = 4 << 20;
-
-/// What registered memory has in any case: a buffer that is received into, and segments that are written to files.
-const REGISTERED_BYTES: u64 = 1 << 20;
-
-/// Two segments for each other worker: one that is being filled, and one that is being sent.
-const LEAVING_BYTES: u64 = 128 << 10;
-
 /// The bytes that a worker may take, of which registered memory has a part: what comes, and what is about to leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     memory: Memory,
     limit_bytes: u64,
     taken_bytes: Arc<AtomicU64>,
-    /// What registered memory has of them at least, whether it is in use or not.
-    exchanged_bytes: u64,
     /// What the whole process may have.
     process_limit_bytes: u64,
     /// What of that it has for other things.
@@ -53,11 +36,10 @@ pub(crate) struct Taken {
 }
 
 impl Budget {
-    /// Of `limit_bytes` for all that a process has, it has some before it works, and room for what its workers send one another.
-    pub(crate) fn of_process(memory: Memory, limit_bytes: u64, workers: usize) -> Budget {
-        let resident_bytes = resident_bytes() + BESIDE_BYTES;
+    /// Of `limit_bytes` for all that a process has, it has some before it works.
+    pub(crate) fn of_process(memory: Memory, limit_bytes: u64) -> Budget {
+        let resident_bytes = resident_bytes();
         Budget {
-            exchanged_bytes: exchanged_bytes(limit_bytes, workers),
             process_limit_bytes: limit_bytes,
             // Of a process that has more than it may before it begins, as one with several workers has, nothing can be told.
             process_bytes: resident_bytes.min(limit_bytes / 2),
@@ -70,7 +52,6 @@ impl Budget {
             memory,
             limit_bytes,
             taken_bytes: Arc::default(),
-            exchanged_bytes: 0,
             process_limit_bytes: limit_bytes,
             process_bytes: 0,
             required_bytes: Arc::default(),
@@ -97,20 +78,15 @@ impl Budget {
 
     /// Whether more was taken than there is.
     pub(crate) fn is_exceeded(&self) -> bool {
-        self.excess_bytes(0) > 0
-    }
-
-    /// By how much more would be taken than there is, were so many bytes taken on top.
-    pub(crate) fn excess_bytes(&self, more: u64) -> u64 {
-        let registered_bytes = self.memory.account().resident_bytes.max(self.exchanged_bytes);
+        let registered_bytes = self.memory.account().resident_bytes;
         let required_bytes = self.required_bytes_max.load(Ordering::Relaxed);
-        let taken_bytes = self.taken_bytes.load(Ordering::Relaxed) + more;
-        (taken_bytes + required_bytes + registered_bytes).saturating_sub(self.limit_bytes)
+        let taken_bytes = self.taken_bytes.load(Ordering::Relaxed);
+        taken_bytes + required_bytes + registered_bytes > self.limit_bytes
     }
 
     /// What is enough for one of two that need memory at the same time.
     pub(crate) fn share(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.exchanged_bytes) / 2
+        self.limit_bytes / 2
     }
 
     /// Takes so many bytes though they may be too many: of what nothing goes on without.
@@ -127,7 +103,7 @@ impl Budget {
         let required = Required { _taken: Taken::of(&self.required_bytes, with_idle) };
         let required_bytes = self.required_bytes.load(Ordering::Relaxed);
         self.required_bytes_max.fetch_max(required_bytes, Ordering::Relaxed);
-        let needed_bytes = self.process_bytes + self.exchanged_bytes + required_bytes;
+        let needed_bytes = self.process_bytes + required_bytes;
         let limit_bytes = self.process_limit_bytes;
         match needed_bytes <= limit_bytes {
             true => Ok(required),
@@ -153,23 +129,6 @@ impl Drop for Taken {
     }
 }
 
-/// Bytes that each of the others may send to one of so many workers before it has dealt with any, where it may take so many in all. It has as many in memory while it is busy
-/// with something else, such as writing a run to a file.
-pub(crate) fn window_bytes(limit_bytes: u64, workers: usize) -> u32 {
-    let others = workers.saturating_sub(1).max(1) as u64;
-    let window_bytes =
-        (limit_bytes / WINDOWS_SHARE / others).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
-    window_bytes as u32
-}
-
-/// What one of so many workers has to have for what comes and what leaves.
-fn exchanged_bytes(limit_bytes: u64, workers: usize) -> u64 {
-    let window_bytes = u64::from(window_bytes(limit_bytes, workers));
-    // What comes takes whole pages.
-    let of_peer = window_bytes + window_bytes / 8 + LEAVING_BYTES;
-    REGISTERED_BYTES + of_peer * workers.saturating_sub(1) as u64
-}
-
 /// What this process has of the machine's memory; nothing where that cannot be told.
 fn resident_bytes() -> u64 {
     of_this_process("VmRSS:").unwrap_or(0)
@@ -189,7 +148,7 @@ fn of_this_process(name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use weft_transport::{MemoryConfig, Purpose};
+    use weft_transport::MemoryConfig;
 
     use super::*;
 
@@ -221,34 +180,6 @@ mod tests {
         drop((second, others));
         budget.require(576).unwrap();
         assert!(budget.take(1).is_none(), "what was required may be so again");
-    }
-
-    #[test]
-    fn what_is_exchanged_has_its_room_whether_it_is_there_or_not() {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-        let with_room =
-            |exchanged_bytes| Budget { exchanged_bytes, ..Budget::new(memory.clone(), 32 << 20) };
-        let (budget, other) = (with_room(8 << 20), with_room(0));
-        assert!(other.take(32 << 20).is_some());
-        assert!(budget.take((24 << 20) + 1).is_none());
-        let taken = budget.take(24 << 20).unwrap();
-        assert_eq!((budget.share(), budget.excess_bytes(5)), (12 << 20, 5));
-        let _come = memory.allocate(8 << 20, Purpose::Receive).unwrap();
-        assert!(!budget.is_exceeded());
-        drop(taken);
-        assert!(budget.require(25 << 20).is_err(), "with an eighth more, and what is exchanged");
-    }
-
-    /// The least memory that jobs may be given has room for it more than twice.
-    #[test]
-    fn windows_are_as_memory_and_workers_are() {
-        let windows = [(64, 2), (112, 8), (96, 2), (512, 8), (1 << 20, 1), (1 << 20, 64)];
-        let windows = windows.map(|(mib, workers)| window_bytes(mib << 20, workers) >> 10);
-        assert_eq!(windows, [2048, 2048, 3072, 2340, 4096, 4096]);
-        for workers in [2, 3, 8, 64, 1000] {
-            let least_bytes = (48 << 20) + ((8 * workers as u64) << 20);
-            assert!(exchanged_bytes(least_bytes, workers) < least_bytes / 2, "{workers}");
-        }
     }
 
     #[test]

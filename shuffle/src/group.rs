@@ -120,10 +120,8 @@ where
         left.borrow_mut().keep_at_most(spilling.budget.share())?;
         sort_by_hash(worker, self.right, &right, |_| Place::Home)?;
         recorder.joined(of_left);
-        let (left, mut right) = (left.into_inner(), right.into_inner());
-        right.make_room(left.runs())?;
-        let mut left = Cursor::new(left.finish()?)?;
-        let mut right = Cursor::new(right.finish()?)?;
+        let mut left = Cursor::new(left.into_inner().finish()?)?;
+        let mut right = Cursor::new(right.into_inner().finish()?)?;
         while let Some(key) = left.key().into_iter().chain(right.key()).min().cloned() {
             let grouped = of_key(&key, &mut left, |values| {
                 of_key(&key, &mut right, |others| (self.group)(key.clone(), values, others))

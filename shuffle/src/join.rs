@@ -75,10 +75,8 @@ where
         let heavy_right = heavy.agree(worker)?;
         let copies = copy_to_all(worker, &mut left, &heavy_right)?;
         recorder.joined(of_left);
-        let mut right = right.into_inner();
-        right.make_room(left.runs() + copies.runs())?;
         let mut left = Cursor::new(left.finish_with(copies)?)?;
-        let mut right = Cursor::new(right.finish()?)?;
+        let mut right = Cursor::new(right.into_inner().finish()?)?;
         while let (Some(key), Some(other)) = (left.key(), right.key()) {
             match key.cmp(other) {
                 Ordering::Less => left.pass()?,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_object::{AlignedBytes, Record, Segment, StableBytes as _, Types, View};
+use weft_object::{AlignedBytes, Record, Segment, Types, View};
 use weft_transport::Memory;
 
 use crate::budget::{Budget, Taken};
@@ -20,9 +20,6 @@ use crate::filling::{Fill as _, Filling, records_of};
 
 /// Bytes of the records of a segment: what is read at once of each of the runs that are merged.
 const SEGMENT_BYTES: usize = 256 << 10;
-
-/// What a run takes of memory while it is read: a segment as it lies in the file, and its records.
-pub(crate) const READER_BYTES: u64 = 2 * SEGMENT_BYTES as u64;
 
 /// Length and checksum of a segment, ahead of it.
 const FRAME_BYTES: usize = 16;
@@ -67,6 +64,7 @@ pub(crate) struct RunReader<R> {
     spilling: Spilling,
     run: Run,
     records: std::vec::IntoIter<R>,
+    /// For two segments: as it lies in the file, and its records.
     _taken: Taken,
 }
 
@@ -132,7 +130,7 @@ impl<R: Record> SpillFile<R> {
 
     /// The records of a run, in their order.
     pub(crate) fn read(&self, run: Run) -> RunReader<R> {
-        let taken = self.spilling.budget.take_anyway(READER_BYTES);
+        let taken = self.spilling.budget.take_anyway(2 * SEGMENT_BYTES as u64);
         let (spilling, records) = (self.spilling.clone(), Vec::new().into_iter());
         RunReader { spilling, run, records, _taken: taken }
     }
@@ -260,15 +258,15 @@ impl<R: Record> RunReader<R> {
         if end.checked_sub(begin).is_none_or(|left| len > left) {
             return Err(self.spilling.damaged());
         }
-        // What was read before has gone, and so has its memory.
-        self.records = Vec::new().into_iter();
-        let bytes = AlignedBytes::filled(len as usize, |bytes| read(bytes, begin))?;
-        if rest[..4] != crc32c::crc32c(bytes.bytes()).to_le_bytes() {
+        let mut bytes = vec![0; len as usize];
+        read(&mut bytes, begin)?;
+        if rest[..4] != crc32c::crc32c(&bytes).to_le_bytes() {
             return Err(self.spilling.damaged());
         }
         *start = begin + len;
-        let view = View::validate(bytes, &self.spilling.types);
+        let view = View::validate(AlignedBytes::copied(&bytes), &self.spilling.types);
         let view = view.map_err(|_| self.spilling.damaged())?;
+        drop(bytes);
         Ok(Some(records_of(&view).collect()))
     }
 

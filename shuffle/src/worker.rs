@@ -13,7 +13,7 @@ use std::time::Duration;
 use weft_object::Types;
 use weft_transport::{
     Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, LinkKind, LinkPolicy,
-    Memory, MemoryConfig, NodeId, Purpose, Retained, Secret, SendError, Windows,
+    Memory, MemoryConfig, NodeId, Purpose, Retained, Secret, SendError,
 };
 
 use crate::budget::{self, Budget};
@@ -115,9 +115,7 @@ impl Listening {
         // Who takes nothing hangs, too.
         let stall_timeout = config.hang_timeout;
         let links = config.links;
-        let request = budget::window_bytes(config.memory_bytes, workers);
-        let windows = Windows { request, ..Windows::default() };
-        let network = EndpointConfig { secret, stall_timeout, links, windows, ..network };
+        let network = EndpointConfig { secret, stall_timeout, links, ..network };
         let endpoint = Endpoint::start(network, Arc::new(handler))?;
         let address = endpoint.listen((config.listen, 0).into())?;
         Ok(Self { config, endpoint, inbox, program, address })
@@ -156,7 +154,7 @@ impl Listening {
         });
         let watchers = RefCell::new(watchers.collect());
         let (memory, types) = (endpoint.memory().clone(), program.types().clone());
-        let budget = Budget::of_process(memory.clone(), config.memory_bytes, config.workers);
+        let budget = Budget::of_process(memory.clone(), config.memory_bytes);
         let spilling = Spilling::new(config.spill_folder, memory, types.clone(), budget);
         let recorder = Recorder::new(endpoint.clock().clone(), config.workers, spilling.counter());
         let place = (config.id, config.workers);

@@ -15,7 +15,7 @@ use crate::connection::{Connection, Core, Peer, Untaken, write_head};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::{Mark, Producer};
-use crate::limits::{LARGE_MAX, MESSAGE_MAX, RETAINED_BLOCK_MIN, RETAINED_SHARE};
+use crate::limits::{LARGE_MAX, MESSAGE_MAX, RETAINED_SHARE};
 use crate::memory::{Charge, Memory, MemoryError, Purpose, Shared};
 use crate::reactor::again;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
@@ -93,8 +93,8 @@ pub struct Retained {
 enum RetainedBytes {
     /// A copy on the heap, which the limit counts.
     Copied(Box<[u8]>, #[expect(dead_code, reason = "it counts for as long as it lives")] Charge),
-    /// A part of a receive buffer or of a block of its own, which the limit counts as a whole.
-    Shared(Shared),
+    /// A part of a receive buffer, which the limit counts as a whole.
+    Received(Shared),
 }
 
 /// Where a batch's frames lie, and what has been retained of them.
@@ -380,14 +380,7 @@ impl Incoming<'_> {
                     && retained_bytes.load(Ordering::Relaxed) + buffer.block_len() as u64
                         <= core.memory.account().limit_bytes / RETAINED_SHARE =>
             {
-                (RetainedBytes::Shared(buffer.slice(self.range)), buffer.block_len() as u64)
-            }
-            _ if self.body.len() >= RETAINED_BLOCK_MIN => {
-                let mut block = core.memory.allocate(self.body.len(), Purpose::Receive)?;
-                block.mark_touched(self.body.len());
-                block[..self.body.len()].copy_from_slice(self.body);
-                let kept = block.len() as u64;
-                (RetainedBytes::Shared(block.freeze().slice(0..self.body.len())), kept)
+                (RetainedBytes::Received(buffer.slice(self.range)), buffer.block_len() as u64)
             }
             _ => {
                 let kept = self.body.len() as u64;
@@ -409,7 +402,7 @@ impl std::ops::Deref for Retained {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             RetainedBytes::Copied(copy, _) => copy,
-            RetainedBytes::Shared(shared) => shared,
+            RetainedBytes::Received(shared) => shared,
         }
     }
 }

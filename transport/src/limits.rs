@@ -155,10 +155,6 @@ pub(crate) const LINK_SHARE: u64 = 4;
 /// is retained is copied.
 pub(crate) const RETAINED_SHARE: u64 = 4;
 
-/// Bodies from this length on are copied into a block of their own when they are retained, in bytes, and shorter ones to the heap: no more
-/// than a fifth of it is the end of a page. Of the heap the allocator keeps what it is given back of such bodies, which nothing counts then.
-pub(crate) const RETAINED_BLOCK_MIN: usize = 16 << 10;
-
 /// The part of `RLIMIT_MEMLOCK` up to which memory is registered that nobody has asked to have registered, so that it can
 /// be sent from: the other half is left to queues, receives and users' buffers, without which there is no
 /// connection.

@@ -403,14 +403,9 @@ fn what_is_retained_is_counted(world: &World) {
     let server = world.node(1, Arc::clone(&kept) as _);
     let client = world.client();
     let retained = || server.endpoint.stats().retained_bytes;
-    let heap = || server.endpoint.memory().account().heap_bytes;
     world.run(async {
         let connection = client.connect(server.address, world.deadline()).await.unwrap();
-        connection.send(&[9; 10][..]).await.unwrap();
-        while retained() == 0 {
-            client.sleep_until(client.clock().now() + SECOND / 100).await;
-        }
-        let (mut bytes, heap_before) = (retained(), heap());
+        let mut bytes = 0;
         for len in [10, 1000, 70_000, 100_000, 140_000, 300_000] {
             connection.send(&vec![9; len][..]).await.unwrap();
             bytes += len as u64;
@@ -419,8 +414,6 @@ fn what_is_retained_is_counted(world: &World) {
             client.sleep_until(client.clock().now() + SECOND / 100).await;
         }
         assert!(retained() <= 2 * bytes, "{} for {bytes}", retained());
-        // The allocator would keep what it is given back of long ones.
-        assert!(heap() <= heap_before + 2000, "{} after {heap_before}", heap());
         kept.kept.lock().unwrap().clear();
         assert_eq!(retained(), 0);
     });

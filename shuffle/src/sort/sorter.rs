@@ -7,11 +7,10 @@ use weft_object::Record;
 use super::merge::{Merge, Source};
 use crate::chunk::{CHUNK_BYTES, Chunk};
 use crate::error::JobError;
-use crate::spill::{READER_BYTES, Run, SpillFile, Spilling};
+use crate::spill::{Run, SpillFile, Spilling};
 
-/// How many runs of a file are merged at once, at most and where there is little memory: each takes half a megabyte while it is read.
+/// How many runs of a file are merged at once: each takes half a megabyte while it is read.
 const RUNS_MAX: usize = 64;
-const RUNS_MIN: usize = 8;
 
 /// Takes records, and gives them back in order. Those that are equal come in any order.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ impl<R: Record, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
         let taken = match self.spilling.budget.take(CHUNK_BYTES as u64) {
             Some(taken) => taken,
             None => {
-                self.spill_all()?;
+                self.spill()?;
                 self.spilling.budget.take_anyway(CHUNK_BYTES as u64)
             }
         };
@@ -60,7 +59,7 @@ impl<R: Record, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
     pub(crate) fn keep_at_most(&mut self, bytes: u64) -> Result<(), JobError> {
         self.end_chunk();
         let kept_bytes = self.chunks.iter().map(Chunk::bytes).sum::<u64>();
-        if kept_bytes > bytes { self.spill_all() } else { Ok(()) }
+        if kept_bytes > bytes { self.spill() } else { Ok(()) }
     }
 
     fn end_chunk(&mut self) {
@@ -70,43 +69,18 @@ impl<R: Record, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
         }
     }
 
-    /// Writes what is in memory as a run. Runs are merged when nothing else is in memory.
-    fn spill_all(&mut self) -> Result<(), JobError> {
-        self.spill(self.chunks.len())?;
-        let runs_max = (self.spilling.budget.share() / READER_BYTES) as usize;
-        if self.runs.len() > runs_max.clamp(RUNS_MIN, RUNS_MAX) {
-            self.merge_runs()?;
-        }
-        Ok(())
-    }
-
-    /// Writes so many chunks as a run.
-    fn spill(&mut self, count: usize) -> Result<(), JobError> {
-        if count == 0 {
+    /// Writes what is in memory as a run.
+    fn spill(&mut self) -> Result<(), JobError> {
+        if self.chunks.is_empty() {
             return Ok(());
         }
-        let chunks = self.chunks.split_off(self.chunks.len() - count);
+        if self.runs.len() == RUNS_MAX {
+            self.merge_runs()?;
+        }
+        let chunks = std::mem::take(&mut self.chunks);
         let merge = Merge::new(chunks.into_iter().map(Source::of_chunk), self.compare)?;
         self.runs.push(write(&mut self.file, merge)?);
         Ok(())
-    }
-
-    /// Gives up as much memory as it takes to read its runs and so many of others: some chunks become one more run.
-    pub(crate) fn make_room(&mut self, runs_beside: usize) -> Result<(), JobError> {
-        self.end_chunk();
-        let runs = self.runs.len() + runs_beside;
-        if runs == 0 {
-            return Ok(());
-        }
-        let reading_bytes = (runs as u64 + 1) * READER_BYTES;
-        let excess_bytes = self.spilling.budget.excess_bytes(reading_bytes);
-        let count = excess_bytes.div_ceil(CHUNK_BYTES as u64) as usize;
-        self.spill(count.min(self.chunks.len()))
-    }
-
-    /// How many runs it has in its file.
-    pub(crate) fn runs(&self) -> usize {
-        self.runs.len()
     }
 
     /// Makes one run of all of them, in a file of its own.
@@ -144,20 +118,20 @@ impl<R: Record, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
     /// All of them, in order.
     pub(crate) fn finish(self) -> Result<Merge<R, F>, JobError> {
         let compare = self.compare;
-        Merge::new(self.into_sources()?, compare)
+        Merge::new(self.into_sources(), compare)
     }
 
     /// All of both, in order.
     pub(crate) fn finish_with(self, other: Sorter<R, F>) -> Result<Merge<R, F>, JobError> {
         let compare = self.compare;
-        Merge::new(self.into_sources()?.chain(other.into_sources()?), compare)
+        Merge::new(self.into_sources().chain(other.into_sources()), compare)
     }
 
-    fn into_sources(mut self) -> Result<impl Iterator<Item = Source<R>>, JobError> {
-        self.make_room(0)?;
+    fn into_sources(mut self) -> impl Iterator<Item = Source<R>> {
+        self.end_chunk();
         let Sorter { chunks, file, runs, .. } = self;
         let chunks = chunks.into_iter().map(Source::of_chunk);
-        Ok(chunks.chain(runs.into_iter().map(move |run| Source::Run(file.read(run)))))
+        chunks.chain(runs.into_iter().map(move |run| Source::Run(file.read(run))))
     }
 }
 
@@ -188,8 +162,7 @@ mod tests {
         one[0].cmp(&other[0])
     }
 
-    /// What comes out of so many records, how many bytes went to files, and whether more memory was taken for reading than there is.
-    fn sorted(count: u64, memory_chunks: usize) -> (Vec<u64>, u64, bool) {
+    fn sorted(count: u64, memory_chunks: usize) -> (Vec<u64>, u64) {
         let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
         let bytes = memory.account().resident_bytes + (memory_chunks * CHUNK_BYTES) as u64;
         let types = Types::new().with::<Long>();
@@ -203,12 +176,11 @@ mod tests {
             sorter.push(record).unwrap();
         }
         let mut merge = sorter.finish().unwrap();
-        let is_exceeded = spilling.budget.is_exceeded();
         let mut found = Vec::new();
         while let Some(record) = merge.next().unwrap() {
             found.push(record[0]);
         }
-        (found, spilling.bytes_spilled(), is_exceeded)
+        (found, spilling.bytes_spilled())
     }
 
     /// A chunk is a run where memory has room for no more; so there are more runs than are merged at once.
@@ -217,7 +189,7 @@ mod tests {
         let chunk = chunk_len::<Long>() as u64;
         let many = (RUNS_MAX as u64 + 3) * chunk + 1;
         for (count, memory_chunks) in [(0, 1), (1, 1), (3 * chunk, 4), (3 * chunk, 1), (many, 1)] {
-            let (found, spilled, _) = sorted(count, memory_chunks);
+            let (found, spilled) = sorted(count, memory_chunks);
             assert_eq!(found, (0..count).collect::<Vec<_>>());
             assert_eq!(
                 spilled > 0,
@@ -225,15 +197,5 @@ mod tests {
                 "{count}, {memory_chunks}"
             );
         }
-    }
-
-    /// Fifteen runs are in the file, and three chunks in memory, which has room for four.
-    #[test]
-    fn what_is_in_memory_makes_room_for_the_runs_that_are_read() {
-        let count = 48 * chunk_len::<Long>() as u64;
-        let (found, spilled, is_exceeded) = sorted(count, 4);
-        assert_eq!(found, (0..count).collect::<Vec<_>>());
-        assert!(spilled >= 45 * CHUNK_BYTES as u64, "{spilled}");
-        assert!(!is_exceeded);
     }
 }

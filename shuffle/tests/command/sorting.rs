@@ -120,18 +120,6 @@ fn what_memory_has_no_room_for_is_sorted_too() {
     }
 }
 
-/// What comes from the others counts, wherever it waits.
-#[test]
-fn three_workers_keep_to_their_memory() {
-    let records = Records::of(2_400_000);
-    let ended = records.sort(&["--workers", "3", "--memory", "72MiB", "--json"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert!(report["bytes_spilled"].as_u64().unwrap() > 240_000_000, "{report}");
-    let peak = report["peak_memory_bytes"].as_u64().unwrap();
-    assert!((54 << 20..(72 << 20) * 105 / 100).contains(&peak), "{peak} of 72 MiB");
-}
-
 #[test]
 fn what_is_in_order_is_told_from_what_is_not() {
     let records = Records::of(5_000);
